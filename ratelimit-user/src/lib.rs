@@ -1,6 +1,6 @@
 //! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `serve`, [`layer`], [`caller`],
-//! [`controller`], [`config`], `wire`, [`usage`], [`check`], `ssh`, `limit` and `settings`, [`dataplane`], [`fleet`], [`text`], and the
-//! crate `ratelimit-common`.
+//! [`controller`], [`config`], `wire`, `stops`, [`usage`], [`check`], `ssh`, `limit` and `settings`, [`dataplane`],
+//! [`fleet`], [`text`], and the crate `ratelimit-common`.
 
 pub mod caller;
 pub mod check;
@@ -15,6 +15,7 @@ mod limit;
 mod serve;
 mod settings;
 mod ssh;
+mod stops;
 pub mod text;
 pub mod usage;
 mod wire;

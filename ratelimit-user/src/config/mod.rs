@@ -33,6 +33,7 @@ use self::{
         fleet::{self, Fleet},
         metrics::{self, Metrics},
         state::{self, StateFile},
+        stops::{self, Stops},
     },
     parts::Parts,
     policies::Policies,
@@ -67,6 +68,8 @@ pub struct Config {
     pub requests: usize,
     /// Where the daemon keeps debts and bans. None if it does not.
     pub state: Option<StateFile>,
+    /// Where applications ask to stop clients. None if they cannot.
+    pub stops: Option<Stops>,
 }
 
 /// An interface to attach to.
@@ -109,7 +112,7 @@ struct InterfaceOptions {
 }
 
 /// Keys and tables at the top level.
-const TOP: [&str; 15] = [
+const TOP: [&str; 16] = [
     "interfaces",
     "interface",
     "settings",
@@ -120,6 +123,7 @@ const TOP: [&str; 15] = [
     "list",
     "rule",
     "state",
+    "stops",
     "metrics",
     "fleet",
     "serve",
@@ -206,7 +210,7 @@ fn add_rules(text: &str, into: &mut rules::Rules<'_>) -> bool {
 fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::Rules<'_>)) -> Config {
     top.expect_keys(&TOP, &[]);
     let (interfaces, metrics, state) = (interfaces(page, top), metrics::read(top), state::read(top));
-    let mut config = Config { interfaces, metrics, state, ..Config::default() };
+    let mut config = Config { interfaces, metrics, state, stops: stops::read(top), ..Config::default() };
     if let Some(table) = top.get("settings").and_then(table::Value::table) {
         match options::read::<SettingsArguments>(&table, &[]).map(|settings| settings.requested()) {
             Some(Ok(requested)) => config.requested = requested,

@@ -10,3 +10,4 @@ pub mod metrics;
 pub mod notify;
 pub mod socket;
 pub mod state;
+pub(crate) mod stops;

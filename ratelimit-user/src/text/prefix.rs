@@ -51,6 +51,12 @@ impl Prefix {
         Self::host(self.address)
     }
 
+    /// Returns the address with which it begins.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
     /// Returns the prefix of an address whose bits beyond it are zero.
     pub(super) fn of_address(address: IpAddr, bits: u8) -> Self {
         Self { address, bits }

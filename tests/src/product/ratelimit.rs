@@ -68,6 +68,16 @@ impl<'a> Ratelimit<'a> {
         command
     }
 
+    /// Copies the binary into a folder, for users who may not look where it lies. A process of its own writes the copy:
+    /// a child that another test starts meanwhile would inherit an open file, and a program that is open for writing
+    /// cannot run.
+    #[must_use]
+    pub fn copy_into(&self, folder: &Path) -> PathBuf {
+        let copy = folder.join("ratelimit");
+        assert!(Command::new("cp").arg(&self.program).arg(&copy).status().unwrap().success());
+        copy
+    }
+
     /// Returns the command `ratelimit WORDS` in a container without a BPF file system. Shell words `after` follow it.
     #[must_use]
     pub fn in_container(&self, words: &str, after: &str) -> Command {

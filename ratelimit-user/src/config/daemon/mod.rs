@@ -1,4 +1,4 @@
-//! Tables that only the daemon needs: metrics, the fleet and the state file.
+//! Tables that only the daemon needs: metrics, the fleet, the state file and the socket of applications.
 
 mod certificates;
 mod engine;
@@ -7,3 +7,4 @@ pub mod fleet;
 pub mod metrics;
 mod secret;
 pub mod state;
+pub mod stops;

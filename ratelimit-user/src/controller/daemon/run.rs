@@ -37,6 +37,7 @@ use crate::{
             request::{Caller, FileState, Reply, Request},
             server::Server,
         },
+        stops,
     },
 };
 
@@ -78,8 +79,9 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let mut links = Links::new()?;
     let mut clock = WallClock::new().context("cannot watch the clock")?;
     let fleet = fleet::service::Service::start(pins)?;
-    let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown())?;
-    let mut daemon = Daemon::new(pins, file, force, metrics, fleet);
+    let stops = stops::Service::start(pins)?;
+    let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown(), stops.shown())?;
+    let mut daemon = Daemon::new(pins, file, force, metrics, fleet, stops);
     daemon.start()?;
     let mut waiting = Waiting::at(daemon.desk());
     journal::never_wait();

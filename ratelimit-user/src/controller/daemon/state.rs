@@ -31,7 +31,7 @@ use crate::{
             service_manager,
         },
         socket::request::{Caller, FileState, Reloaded, Reply},
-        state,
+        state, stops,
     },
     dataplane::{Error, debts::Saved, instance::daemon_lock::DaemonLock},
     fleet::status::Status,
@@ -50,6 +50,7 @@ pub(super) struct Daemon {
     pub(super) in_force: InForce,
     metrics: metrics::Service,
     fleet: fleet::service::Service,
+    stops: stops::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
     /// What waits because another command had the lock of the instance.
@@ -80,6 +81,7 @@ impl Daemon {
         force: bool,
         metrics: metrics::Service,
         fleet: fleet::service::Service,
+        stops: stops::Service,
     ) -> Self {
         Self {
             pins: pins.to_owned(),
@@ -89,6 +91,7 @@ impl Daemon {
             in_force: InForce::default(),
             metrics,
             fleet,
+            stops,
             daemon_lock: None,
             late: Late::default(),
         }
@@ -114,8 +117,9 @@ impl Daemon {
     fn read_and_apply(&mut self, is_first: bool, caller: Option<Caller>) -> Result<Applied> {
         let config = config::read(&self.file)?;
         config.lists.iter().filter_map(skipped_lines).for_each(|text| say(Level::Warning, &text));
-        // The steps for metrics that can fail come before the instance changes.
+        // The steps for metrics and stops that can fail come before the instance changes.
         let prepared = self.metrics.prepare(&config.metrics)?;
+        let stops = self.stops.prepare(config.stops.as_ref())?;
         let protected = self.protected(is_first, caller);
         let saved = LazyCell::new(|| config.state.as_ref().map_or_else(Saved::default, load));
         let saved = || saved.clone();
@@ -125,6 +129,7 @@ impl Daemon {
             applied => applied?,
         };
         self.metrics.commit(prepared, Listed::of(&config));
+        self.stops.commit(stops);
         self.fleet.join(config.fleet.clone());
         self.in_force = InForce::new(&self.file, config, &applied);
         Ok(applied)

@@ -18,7 +18,7 @@ use super::families::{
 };
 use crate::{
     config::listed::Listed,
-    controller::fleet::service::Shown,
+    controller::{fleet::service::Shown, stops},
     dataplane::{Error, instance::read_only::View},
 };
 
@@ -26,6 +26,7 @@ use crate::{
 pub(super) struct Scraper {
     pins: PathBuf,
     fleet: Shown,
+    stops: stops::Shown,
     started: SystemTime,
     daemon: Mutex<Daemon>,
     /// Locked by one reading at a time.
@@ -43,10 +44,11 @@ struct Daemon {
 }
 
 impl Scraper {
-    pub(super) fn new(pins: &Path, fleet: Shown) -> Self {
+    pub(super) fn new(pins: &Path, fleet: Shown, stops: stops::Shown) -> Self {
         Self {
             pins: pins.to_owned(),
             fleet,
+            stops,
             started: SystemTime::now(),
             daemon: Mutex::default(),
             reported: Mutex::default(),
@@ -93,6 +95,8 @@ impl Scraper {
         page.extend(daemon.reloads.families());
         let fleet = self.fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
         page.extend(fleet.iter().flat_map(families::of_fleet));
+        let stops = self.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        page.extend(families::of_stops(&stops));
         // A command may be replacing the instance, so a second try follows a failure.
         let instance = self.instance(&daemon).or_else(|_| self.instance(&daemon));
         page.extend([

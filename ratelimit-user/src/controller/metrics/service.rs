@@ -26,7 +26,7 @@ use crate::{
         daemon::metrics::{Listen, Metrics, Token},
         listed::Listed,
     },
-    controller::fleet::service::Shown,
+    controller::{fleet::service::Shown, stops},
 };
 
 /// The longest wait until an address is closed.
@@ -72,7 +72,7 @@ impl Drop for Open {
 
 impl Service {
     /// Serves the metrics of the instance with these pins on a socket.
-    pub(crate) fn start(pins: &Path, socket: UnixListener, fleet: Shown) -> Result<Self> {
+    pub(crate) fn start(pins: &Path, socket: UnixListener, fleet: Shown, stops: stops::Shown) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel::<()>();
         let handle = runtime.handle().clone();
@@ -82,7 +82,7 @@ impl Service {
             runtime.shutdown_background();
         };
         thread::Builder::new().name("metrics".to_owned()).spawn(serves)?;
-        let scraper = Arc::new(Scraper::new(pins, fleet));
+        let scraper = Arc::new(Scraper::new(pins, fleet, stops));
         handle.spawn(serve(Bound::Unix(socket), Arc::default(), Arc::clone(&scraper)));
         Ok(Self { scraper, handle, address: None, _stop: stop })
     }
@@ -156,7 +156,12 @@ mod tests {
     #[test]
     fn an_address_that_a_file_removes_refuses_connections_at_once() -> Result<()> {
         let name = unix::net::SocketAddr::from_abstract_name(format!("ratelimit-metrics-{}", process::id()))?;
-        let mut service = Service::start(Path::new("/nonexistent"), UnixListener::bind_addr(&name)?, Shown::default())?;
+        let mut service = Service::start(
+            Path::new("/nonexistent"),
+            UnixListener::bind_addr(&name)?,
+            Shown::default(),
+            stops::Shown::default(),
+        )?;
         for _ in 0..1_000 {
             let listen = Listen { address: (Ipv4Addr::LOCALHOST, 0).into(), token: None };
             let added = service.prepare(&Metrics { listen: Some(listen), sources: 0 })?;

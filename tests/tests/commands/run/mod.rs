@@ -7,6 +7,7 @@ mod lost;
 mod manager;
 mod service;
 mod state;
+mod stops;
 pub(crate) mod watch;
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};

@@ -12,7 +12,6 @@ mod unit;
 mod usage;
 
 use std::{
-    fs,
     io::{Read as _, Write as _},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
@@ -196,9 +195,7 @@ fn a_server_needs_no_privileges_and_replaces_a_socket_that_another_one_left() {
     let folder_path = folder.file().parent().unwrap().to_owned();
     std::os::unix::fs::chown(&folder_path, Some(65_534), Some(65_534)).unwrap();
     std::os::unix::fs::chown(&socket, Some(65_534), Some(65_534)).unwrap();
-    // The binary lies where only root may look.
-    let binary = folder_path.join("ratelimit");
-    fs::copy(Ratelimit::new(&sandbox).command("").get_program(), &binary).unwrap();
+    let binary = Ratelimit::new(&sandbox).copy_into(&folder_path);
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--no-new-privs"]);
     command.arg(&binary).args(["serve", "-c"]).arg(folder.file());

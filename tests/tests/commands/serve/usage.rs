@@ -163,9 +163,7 @@ fn a_file_that_its_user_may_only_read_refuses_no_request_and_is_written_once_it_
     folder.write(&text(&socket, &format!("usage = \"{}\"\n{RULES}", usage.display())));
     let folder_path = folder.file().parent().unwrap().to_owned();
     chown(&folder_path, Some(65_534), Some(65_534)).unwrap();
-    // The binary lies where only root may look.
-    let binary = folder_path.join("ratelimit");
-    fs::copy(ratelimit.command("").get_program(), &binary).unwrap();
+    let binary = ratelimit.copy_into(&folder_path);
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]);
     command.arg(&binary).args(["serve", "-c"]).arg(folder.file());
@@ -187,9 +185,7 @@ fn a_group_reads_the_file_while_the_server_runs_and_after_its_end() {
     let stage = Stage::new(&sandbox, RULES);
     stage.ask("17", 1);
     stage.wait("17", 1);
-    // The binary lies where only root may look.
-    let binary = stage.file.with_file_name("ratelimit");
-    fs::copy(stage.ratelimit.command("").get_program(), &binary).unwrap();
+    let binary = stage.ratelimit.copy_into(stage.file.parent().unwrap());
     let file = stage.file.clone();
     let read = |group: u32| {
         let mut command = Command::new("setpriv");

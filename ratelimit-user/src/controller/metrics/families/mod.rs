@@ -17,7 +17,9 @@ mod traffic;
 
 pub(super) use self::{
     build::families as of_build,
-    daemon::{fleet::families as of_fleet, process::families as of_process, reloads::Reloads},
+    daemon::{
+        fleet::families as of_fleet, process::families as of_process, reloads::Reloads, stops::families as of_stops,
+    },
     top::Reported,
 };
 use self::{page::Family, reading::Reading};

@@ -1,5 +1,7 @@
-//! Requests to rtnetlink, the kernel's interface service.
+//! Requests to rtnetlink, the kernel's interface service, and to its service about sockets.
 
+pub(crate) mod connection;
+pub(crate) mod places;
 pub mod route;
 
 use std::{fmt::Display, io, thread, time::Duration};
@@ -8,13 +10,16 @@ use netlink_packet_core::{
     ErrorMessage, NLM_F_ACK, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
     NlasIterator,
 };
-use netlink_packet_route::{RouteNetlinkMessage, link::LinkMessage, route::RouteMessage};
+use netlink_packet_route::{RouteNetlinkMessage, address::AddressMessage, link::LinkMessage, route::RouteMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::dataplane::Error;
 
 /// How often a list is requested while interfaces come and go in the middle of each.
 pub(super) const TRIES: u32 = 10;
+
+/// The most routes that an answer may have. They stay in memory.
+const MOST_ROUTES: usize = 16_384;
 
 /// Length of the header of a message.
 const HEADER: usize = 16;
@@ -54,6 +59,7 @@ pub(super) fn change(request: RouteNetlinkMessage) -> Result<(), Error> {
 struct Answers {
     links: Vec<LinkMessage>,
     routes: Vec<RouteMessage>,
+    addresses: Vec<AddressMessage>,
     /// Whether an interface came or went in the middle of the list. Then others may be missing.
     is_interrupted: bool,
     is_complete: bool,
@@ -91,7 +97,13 @@ impl Answers {
             self.is_interrupted |= answer.header.flags & NLM_F_DUMP_INTR != 0;
             match answer.payload {
                 NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => self.links.push(link),
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(route)) => self.routes.push(route),
+                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewRoute(route)) => {
+                    if self.routes.len() >= MOST_ROUTES {
+                        return Err(Error::Netlink(format!("this host has more than {MOST_ROUTES} routes")));
+                    }
+                    self.routes.push(route);
+                }
+                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewAddress(address)) => self.addresses.push(address),
                 NetlinkPayload::Error(error) if error.code.is_some() => {
                     return Err(Error::Netlink(reason(&error, answer.header.flags)));
                 }

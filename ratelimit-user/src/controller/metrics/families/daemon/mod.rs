@@ -3,3 +3,4 @@
 pub(in crate::controller::metrics) mod fleet;
 pub(in crate::controller::metrics) mod process;
 pub(in crate::controller::metrics) mod reloads;
+pub(in crate::controller::metrics) mod stops;

@@ -1,0 +1,31 @@
+//! The table `[stops]`.
+
+use super::*;
+
+#[test]
+fn a_table_has_a_socket_its_group_and_proxies() {
+    let text = "interfaces = []\n[stops]\nsocket = \"/run/stops/socket\"\ngroup = \"check\"\nmode = \"shadow\"\n\
+                trusted-proxies = [\"192.0.2.0/24\", \"2001:db8::/48\"]\n";
+    let stops = parse(text).unwrap().stops.unwrap();
+    let proxies: Vec<_> = stops.trusted_proxies.iter().map(ToString::to_string).collect();
+    assert_eq!((stops.socket.to_str(), stops.group.as_deref()), (Some("/run/stops/socket"), Some("check")));
+    assert_eq!(proxies, ["192.0.2.0/24", "2001:db8::/48"]);
+    let least = parse("interfaces = []\n[stops]\nsocket = \"/run/s\"\n").unwrap().stops.unwrap();
+    assert_eq!((least.group, least.trusted_proxies), (None, Vec::new()));
+    assert_eq!(parse("interfaces = []").unwrap().stops, None);
+}
+
+#[test]
+fn a_problem_has_its_place() {
+    let of = |lines: &str| problems(&format!("interfaces = []\n[stops]\n{lines}\n"));
+    for (lines, place) in [
+        ("mode = \"shadow\"", "2:1: "),
+        ("socket = \"here\"", "3:10: "),
+        ("socket = \"/run/s\"\nmode = \"on\"", "4:8: "),
+        ("socket = \"/run/s\"\ntrusted-proxies = [\"192.0.2.1/24\"]", "4:"),
+        ("socket = \"/run/s\"\nproxies = []", "4:1: "),
+    ] {
+        let [problem] = &of(lines)[..] else { panic!("{lines}: {:?}", of(lines)) };
+        assert!(problem.starts_with(place), "{problem}");
+    }
+}

@@ -1,0 +1,26 @@
+//! What became of requests, for metrics.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use crate::stops::Reason;
+
+/// The place of the counts, for other threads.
+pub(crate) type Shown = Arc<Mutex<Counts>>;
+
+/// What became of requests so far.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counts {
+    /// Whether the file has the table `[stops]`.
+    pub(crate) is_on: bool,
+    /// Requests that would have begun a limit, if not for shadow.
+    pub(crate) would_stop: u64,
+    /// Requests about an address that has one already.
+    pub(crate) already: u64,
+    /// Requests that were refused.
+    pub(crate) refused: BTreeMap<Reason, u64>,
+    /// Limits that would be in force.
+    pub(crate) in_force: usize,
+}

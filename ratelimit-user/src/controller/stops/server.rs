@@ -1,0 +1,76 @@
+//! Connections of applications: each line is a request, and gets a line as its answer.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{UnixListener, UnixStream},
+    sync::Semaphore,
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+
+use super::judge::Judge;
+use crate::stops::LINE;
+
+/// Connections at a time. Further ones wait.
+const CONNECTIONS: usize = 32;
+/// How long a connection may be silent, and how long an answer may take to be read.
+const IDLE: Duration = Duration::from_secs(60);
+/// Time between two looks at ends.
+const STEP: Duration = Duration::from_secs(1);
+/// The pause after a connection that could not be accepted, for example for lack of files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers until it is aborted.
+pub(super) async fn serve(listener: UnixListener, judge: Arc<Mutex<Judge>>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = tokio::task::JoinSet::new();
+    let mut steps = interval(STEP);
+    steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let accepted = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        tokio::select! {
+            (accepted, place) = accepted => match accepted {
+                Ok((stream, _)) => {
+                    let judge = Arc::clone(&judge);
+                    connections.spawn(async move {
+                        answer(stream, &judge).await;
+                        drop(place);
+                    });
+                }
+                Err(_) => sleep(PAUSE).await,
+            },
+            _ = steps.tick() => judge.lock().unwrap_or_else(PoisonError::into_inner).step(),
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Answers the lines of one connection.
+async fn answer(stream: UnixStream, judge: &Mutex<Judge>) {
+    // The kernel recorded the user when the application connected.
+    let user = stream.peer_cred().ok().map(|peer| peer.uid());
+    let (read, mut write) = stream.into_split();
+    let mut reader = BufReader::new(read);
+    loop {
+        let mut line = Vec::new();
+        let most = LINE as u64 + 2;
+        let read = timeout(IDLE, (&mut reader).take(most).read_until(b'\n', &mut line)).await;
+        let Ok(Ok(1..)) = read else { return };
+        let is_whole = line.pop_if(|byte| *byte == b'\n').is_some();
+        let answer = judge.lock().unwrap_or_else(PoisonError::into_inner).line(&line, user);
+        let Ok(mut text) = serde_json::to_vec(&answer) else { return };
+        text.push(b'\n');
+        let is_sent = matches!(timeout(IDLE, write.write_all(&text)).await, Ok(Ok(())));
+        // The rest of a line that is too long is no request.
+        if !is_whole || !is_sent {
+            return;
+        }
+    }
+}

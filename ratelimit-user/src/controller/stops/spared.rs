@@ -1,0 +1,136 @@
+//! Addresses that no request limits: many clients share them, this host needs them, or the operator decides about them.
+
+use std::net::IpAddr;
+
+use ratelimit_common::identity::service::Transport;
+
+use crate::{
+    dataplane::{
+        Error,
+        decision::{self, Voice},
+        rules::{services::Services, target::Sources},
+        sys::netlink::places,
+        tables::open::Tables,
+    },
+    text::prefix::Prefix,
+};
+
+/// Why an address, or a network of addresses, is not limited.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Spared {
+    /// It names no host outside.
+    #[error("{0} is a loopback, link-local, multicast or unspecified address")]
+    Special(Prefix),
+    /// The file names it.
+    #[error("{0} is within {1} of trusted-proxies, or contains it")]
+    Proxy(Prefix, Prefix),
+    /// It belongs to this host.
+    #[error("{0} is or contains {1}, an address of this host")]
+    Own(Prefix, IpAddr),
+    /// Packets of this host leave through it.
+    #[error("{0} is or contains {1}, a gateway of this host")]
+    Gateway(Prefix, IpAddr),
+    /// An SSH session comes from it.
+    #[error("{0} is or contains {1}, from which an SSH session comes")]
+    Session(Prefix, IpAddr),
+}
+
+/// What the daemon knows of its host.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Host {
+    /// Its addresses.
+    pub(super) own: Vec<IpAddr>,
+    /// The gateways of its routes.
+    pub(super) gateways: Vec<IpAddr>,
+}
+
+impl Host {
+    /// Asks the kernel.
+    pub(super) fn read() -> Result<Self, Error> {
+        Ok(Self { own: places::own()?, gateways: places::gateways()? })
+    }
+
+    /// Returns why this source is not limited, whatever the rules are. `sessions` are the addresses of SSH clients.
+    pub(super) fn spares(&self, source: Prefix, proxies: &[Prefix], sessions: &[IpAddr]) -> Option<Spared> {
+        if source.is_host() && is_special(source) {
+            return Some(Spared::Special(source));
+        }
+        if let Some(proxy) = proxies.iter().find(|proxy| proxy.contains(&source) || source.contains(proxy)) {
+            return Some(Spared::Proxy(source, *proxy));
+        }
+        let within = |all: &[IpAddr]| {
+            all.iter().map(IpAddr::to_canonical).find(|address| source.contains(&Prefix::host(*address)))
+        };
+        within(&self.own)
+            .map(|own| Spared::Own(source, own))
+            .or_else(|| within(&self.gateways).map(|gateway| Spared::Gateway(source, gateway)))
+            .or_else(|| within(sessions).map(|peer| Spared::Session(source, peer)))
+    }
+}
+
+fn is_special(source: Prefix) -> bool {
+    match source.address() {
+        IpAddr::V4(v4) => {
+            v4.is_loopback() || v4.is_link_local() || v4.is_multicast() || v4.is_unspecified() || v4.is_broadcast()
+        }
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unicast_link_local() || v6.is_multicast() || v6.is_unspecified(),
+    }
+}
+
+/// Returns what decides about packets of an address to a TCP port, or would without something that outranks it: a rule
+/// for a prefix around the address, a list or a ban. None if only defaults do.
+pub(super) fn ruled(tables: &Tables, source: &Prefix, port: u16) -> Result<Option<String>, Error> {
+    let services = Services::read(tables)?;
+    let classes = services.classes(services.of_port(Transport::Tcp, port));
+    let decision = decision::of(tables, source, classes)?;
+    let voice = |voice: &Voice| match voice {
+        Voice::Rule(rule) if rule.target.sources == Sources::Default => None,
+        Voice::Rule(rule) => Some(format!("a rule or a ban for {} decides about {source}", rule.target)),
+        Voice::List(list) => Some(format!("the list {} has {source}", list.name)),
+    };
+    Ok(decision.decides.iter().chain(&decision.outranked).find_map(voice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap()
+    }
+
+    /// Returns why a source is spared on a host with one address, one gateway, one proxy network and one session in
+    /// each family.
+    fn spares(source: &str) -> Option<Spared> {
+        let each = |texts: [&str; 2]| texts.map(|text| text.parse().unwrap()).to_vec();
+        let host = Host { own: each(["192.0.2.1", "2001:db8:1::1"]), gateways: each(["192.0.2.254", "2001:db8:2::1"]) };
+        let sessions = each(["::ffff:203.0.113.9", "2001:db8:3::9"]);
+        host.spares(prefix(source), &[prefix("198.51.100.0/24"), prefix("2001:db8:4::/65")], &sessions)
+    }
+
+    #[test]
+    fn proxies_gateways_sessions_and_own_addresses_are_spared() {
+        for source in ["198.51.100.0", "198.51.100.255", "2001:db8:4::1", "2001:db8:4::/64"] {
+            assert!(matches!(spares(source), Some(Spared::Proxy(..))), "{source}");
+        }
+        for source in ["192.0.2.1", "2001:db8:1::1", "2001:db8:1::/64"] {
+            assert!(matches!(spares(source), Some(Spared::Own(..))), "{source}");
+        }
+        for source in ["192.0.2.254", "2001:db8:2::1", "2001:db8:2::/64"] {
+            assert!(matches!(spares(source), Some(Spared::Gateway(..))), "{source}");
+        }
+        for source in ["203.0.113.9", "2001:db8:3::9", "2001:db8:3::/64"] {
+            assert!(matches!(spares(source), Some(Spared::Session(..))), "{source}");
+        }
+        for source in ["127.0.0.1", "169.254.1.1", "224.0.0.1", "0.0.0.0", "::1", "fe80::1", "ff02::1", "::"] {
+            assert!(matches!(spares(source), Some(Spared::Special(_))), "{source}");
+        }
+    }
+
+    #[test]
+    fn their_neighbours_are_not_spared() {
+        for source in ["192.0.2.2", "203.0.113.8", "198.51.101.0", "2001:db8:1::2", "2001:db8:4:0:8000::1"] {
+            assert_eq!(spares(source), None, "{source}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Requests to stop clients at the network card: what they say, and which of them become limits in the kernel. Nothing
+//! here does I/O: callers pass the time.
+//!
+//! An application refuses a client, and names the client's connection. The address of that client then gets a low limit
+//! for a short time. Proofs that the request is true belong to `controller/stops`.
+
+mod answer;
+mod book;
+mod place;
+mod request;
+mod span;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::{
+    answer::{Answer, Reason},
+    book::{Book, Outcome},
+    place::{Place, around},
+    request::{Connection, LINE, Request},
+};
+#[cfg(test)]
+use self::{book::Refusal, request::RequestError};

@@ -1,0 +1,34 @@
+//! Where a limit applies: the source and its service.
+
+use std::net::IpAddr;
+
+use ratelimit_common::identity::source::Source;
+
+use crate::text::prefix::Prefix;
+
+/// The length of the prefix of an IPv6 network.
+const NETWORK: u8 = 64;
+
+/// The packets that a limit applies to: those from some addresses to one TCP port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place {
+    /// One address, or the network of some.
+    pub(crate) source: Prefix,
+    /// The TCP port on this host.
+    pub(crate) port: u16,
+}
+
+impl Place {
+    /// Returns the place of one address.
+    pub(super) fn of(address: IpAddr, port: u16) -> Self {
+        Self { source: Prefix::host(address.to_canonical()), port }
+    }
+}
+
+/// Returns the network around an IPv6 address. None for an IPv4 address, which has none that it owns alone.
+pub(crate) fn around(address: IpAddr) -> Option<Prefix> {
+    match address.to_canonical() {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(address) => Some(Prefix::of(&Source::v6(address.octets(), NETWORK), NETWORK)),
+    }
+}

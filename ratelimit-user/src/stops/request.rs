@@ -1,0 +1,105 @@
+//! What an application asks for, in one line of JSON.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::excerpt::escaped;
+
+/// The longest line in bytes.
+pub(crate) const LINE: usize = 1_024;
+/// The longest name of a rule in bytes.
+const RULE: usize = 64;
+/// The longest name of a client in bytes.
+const CLIENT: usize = 256;
+
+/// A TCP connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Connection {
+    /// The address and port on this host.
+    pub(crate) local: SocketAddr,
+    /// Those of the other end.
+    pub(crate) remote: SocketAddr,
+}
+
+impl Connection {
+    /// Returns the connection with IPv4 addresses in place of those that are mapped into IPv6.
+    #[must_use]
+    pub(crate) fn canonical(self) -> Self {
+        let canonical = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
+        Self { local: canonical(self.local), remote: canonical(self.remote) }
+    }
+}
+
+/// A request to limit the other end of a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    /// The connection of the client.
+    pub(crate) connection: Connection,
+    /// The rule that the client exceeds.
+    pub(crate) rule: String,
+    /// The client, as the application knows it. Any text: see [`Self::label`].
+    pub(crate) client: String,
+}
+
+/// Why a line is no request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// The line is too long.
+    #[error("the line has more than {LINE} bytes: shorten the name of the client")]
+    Long,
+    /// The line is no JSON of this form.
+    #[error("{0}: expected {{\"connection\": {{\"local\": …, \"remote\": …}}, \"rule\": …, \"client\": …}}")]
+    Form(String),
+    /// The two ends are of different families.
+    #[error("the ends of the connection have different families: name both as the system does")]
+    Families,
+    /// A port is zero.
+    #[error("a port of the connection is 0: name the ports of an open connection")]
+    Port,
+    /// The name of the rule is not one.
+    #[error("`rule` has 1 to {RULE} small letters, digits, `-`, `_` and `.`: send the name of a rule")]
+    Rule,
+    /// The name of the client is too long.
+    #[error("`client` has more than {CLIENT} bytes: shorten it")]
+    Client,
+}
+
+impl Request {
+    /// Reads a line without its end.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`] if the line is not a request within all bounds.
+    pub(crate) fn read(line: &[u8]) -> Result<Self, RequestError> {
+        if line.len() > LINE {
+            return Err(RequestError::Long);
+        }
+        let read: Self =
+            serde_json::from_slice(line).map_err(|error| RequestError::Form(escaped(&error.to_string())))?;
+        let request = Self { connection: read.connection.canonical(), ..read };
+        let Connection { local, remote } = request.connection;
+        if local.is_ipv4() != remote.is_ipv4() {
+            return Err(RequestError::Families);
+        }
+        if local.port() == 0 || remote.port() == 0 {
+            return Err(RequestError::Port);
+        }
+        let is_good =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
+        if !(1..=RULE).contains(&request.rule.len()) || !request.rule.bytes().all(is_good) {
+            return Err(RequestError::Rule);
+        }
+        if request.client.len() > CLIENT {
+            return Err(RequestError::Client);
+        }
+        Ok(request)
+    }
+
+    /// Returns the name of the client without characters that a terminal or a log would act on.
+    pub(crate) fn label(&self) -> String {
+        escaped(&self.client)
+    }
+}
