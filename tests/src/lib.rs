@@ -50,6 +50,7 @@ pub use product::{
     ratelimit::{Output, Ratelimit, stdin},
     redis::Redis,
     schema,
+    sharing::{Decided, Sharing},
     trace::{Call, Fault, Traced, traced, traced_daemon, try_traced},
 };
 pub use reference::{disagreement, expected, reply};

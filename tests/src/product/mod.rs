@@ -9,5 +9,6 @@ pub(crate) mod nginx;
 pub(crate) mod ratelimit;
 pub(crate) mod redis;
 pub mod schema;
+pub(crate) mod sharing;
 pub(crate) mod trace;
 mod unpacked;

@@ -11,6 +11,7 @@ mod ours;
 #[cfg(feature = "peers")]
 mod peers;
 mod servers;
+mod sharing;
 mod wrk;
 
 use std::{env, thread};
@@ -28,6 +29,7 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<Table>> {
     let mut tables = decisions::run(effort)?;
     tables.extend(http::run(effort)?);
     tables.push(grpc::run(effort)?);
+    tables.push(sharing::run(effort)?);
     tables.push(memory);
     Ok(tables)
 }
