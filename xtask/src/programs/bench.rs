@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds everything in release mode and measures the product beside other limiters.
+//! `cargo xtask bench`: builds the product in release mode and measures the product beside other limiters.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: builds everything in release mode and compares the parser of the product with another one, or has
+//! `cargo xtask fuzz`: builds the product in release mode and compares the parser of the product with another one, or has
 //! the server for requests read hostile input.
 
 use std::hash::{BuildHasher as _, RandomState};

@@ -1,4 +1,4 @@
-//! Builds everything in release mode and runs a program of the tests.
+//! Builds the product and a program of the tests in release mode, and runs the latter.
 
 use std::os::unix::process::CommandExt as _;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::{run, setup};
 
-/// Builds product and tests in release mode, and replaces this process with the program `name` of the tests.
+/// Builds the product and the program in release mode, and replaces this process with the program `name` of the tests.
 ///
 /// # Errors
 ///
@@ -25,7 +25,8 @@ pub(crate) fn with_features(name: &str, features: &[&str], arguments: &[&str]) -
     setup::run()?;
     let features: Vec<_> = features.iter().map(|feature| format!("--features=ratelimit-tests/{feature}")).collect();
     let packages = ["--package", "ratelimit-user", "--package", "ratelimit-tests"];
-    run::run(run::cargo().args(["build", "--locked", "--release"]).args(packages).args(&features))?;
+    let programs = ["--bin", "ratelimit", "--bin", name];
+    run::run(run::cargo().args(["build", "--locked", "--release"]).args(packages).args(programs).args(&features))?;
     let mut program = run::cargo();
     program
         .args(["run", "--locked", "--quiet", "--release", "--package", "ratelimit-tests", "--bin", name])
