@@ -3,7 +3,6 @@
 use std::{convert::Infallible, future::pending, io, mem, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Result, anyhow};
-use axum::Router;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::spawn_blocking,
@@ -18,7 +17,7 @@ use super::{
     reload::{self, Reload, Used, rules_in_words},
     rules::{Book, InForce, Keeper, Operators},
     service::Service,
-    sockets::{self, CONNECTIONS, Connections, Protocol, Shown},
+    sockets::{self, Answers, CONNECTIONS, Connections, Protocol, Shown},
     usage::{Kept, Thread},
 };
 use crate::{
@@ -79,8 +78,8 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     runtime.block_on(async {
         let Signals { mut terminate, mut interrupt, mut hangup } = signals;
         let is_beyond = |listen: &Option<Listen>| listen.as_ref().is_some_and(Listen::is_beyond_host);
-        let http_routes = http::routes(&service, book, is_beyond(&listens.http));
-        let grpc_routes = grpc::routes(&service, is_beyond(&listens.grpc));
+        let http_routes = http::Routes::new(&service, book, is_beyond(&listens.http));
+        let grpc_routes = grpc::Routes::new(&service, is_beyond(&listens.grpc));
         let each = sockets::connections([&listens.http, &listens.grpc].into_iter().flatten().count(), CONNECTIONS);
         let http = open(listens.http.as_ref(), (Protocol::Http1, each), shown.as_ref(), http_routes).await?;
         let grpc = open(listens.grpc.as_ref(), (Protocol::Http2, each), shown.as_ref(), grpc_routes).await?;
@@ -136,26 +135,26 @@ impl Signals {
     }
 }
 
-async fn open(
+async fn open<A: Answers>(
     listen: Option<&Listen>,
     protocol: (Protocol, usize),
     shown: Option<&Arc<Shown>>,
-    routes: Router,
-) -> Result<Option<Connections>> {
+    answers: A,
+) -> Result<Option<Connections<A>>> {
     match listen {
-        Some(listen) => Connections::open(listen, protocol, shown, routes).await.map(Some),
+        Some(listen) => Connections::open(listen, protocol, shown, answers).await.map(Some),
         None => Ok(None),
     }
 }
 
-async fn accept(connections: Option<&Connections>) -> Infallible {
+async fn accept<A: Answers>(connections: Option<&Connections<A>>) -> Infallible {
     match connections {
         Some(connections) => connections.accept().await,
         None => pending().await,
     }
 }
 
-async fn end(connections: Option<Connections>) {
+async fn end<A: Answers>(connections: Option<Connections<A>>) {
     if let Some(connections) = connections {
         connections.end().await;
     }

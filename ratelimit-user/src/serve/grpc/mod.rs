@@ -9,9 +9,9 @@ use std::sync::Arc;
 use axum::{
     Router,
     body::Body,
-    extract::{Request, State},
-    middleware::{Next, from_fn, from_fn_with_state},
-    response::Response as HttpResponse,
+    extract::{Request as HttpRequest, State},
+    middleware::{Next, from_fn_with_state},
+    response::Response,
     routing::post,
 };
 use envoy_types::pb::envoy::service::ratelimit::v3::{
@@ -19,28 +19,45 @@ use envoy_types::pb::envoy::service::ratelimit::v3::{
     rate_limit_response::Code,
     rate_limit_service_server::{RateLimitService, RateLimitServiceServer},
 };
+use hyper::{Request, body::Incoming};
 use tokio::time::timeout;
 use tonic::{Request as Call, Response as Answer, Status, async_trait, server::NamedService};
+use tower_service::Service as _;
 
 use super::{
     access::{Denied, Need},
     question::TIME,
     service::Service,
+    sockets::Answers,
 };
 
 /// The largest message in bytes. Envoy repeats headers of a request in it, which have up to 60 KiB by default.
 const MESSAGE: usize = 1 << 20;
 
-/// Returns the routes. Callers from other machines need tokens for all but health checks.
-pub(super) fn routes(service: &Arc<Service>, is_beyond_host: bool) -> Router {
-    let server = RateLimitServiceServer::new(Envoy { service: Arc::clone(service) });
-    let server = server.max_decoding_message_size(MESSAGE);
-    let mut routes = Router::new().route_service(&format!("/{}/{{call}}", server_name(&server)), server);
-    if is_beyond_host {
-        routes = routes.route_layer(from_fn_with_state(Arc::clone(service), guard));
+/// The calls of the gRPC interface.
+pub(super) struct Routes(Router);
+
+impl Routes {
+    /// Callers from other machines need tokens for all but health checks.
+    pub(super) fn new(service: &Arc<Service>, is_beyond_host: bool) -> Self {
+        let server = RateLimitServiceServer::new(Envoy { service: Arc::clone(service) });
+        let server = server.max_decoding_message_size(MESSAGE);
+        let mut routes = Router::new().route_service(&format!("/{}/{{call}}", server_name(&server)), server);
+        if is_beyond_host {
+            routes = routes.route_layer(from_fn_with_state(Arc::clone(service), guard));
+        }
+        let health = Router::new().route(health::CHECK, post(health::check)).with_state(Arc::clone(service));
+        Self(routes.merge(health))
     }
-    let health = Router::new().route(health::CHECK, post(health::check)).with_state(Arc::clone(service));
-    routes.merge(health).layer(from_fn(in_time))
+}
+
+impl Answers for Routes {
+    async fn answer(&self, call: Request<Incoming>) -> Response {
+        match timeout(TIME, self.0.clone().call(call)).await {
+            Ok(Ok(answer)) => answer,
+            Err(_) => Status::deadline_exceeded("the call took longer than 5 seconds").into_http(),
+        }
+    }
 }
 
 fn server_name<S: NamedService>(_: &S) -> &'static str {
@@ -48,17 +65,12 @@ fn server_name<S: NamedService>(_: &S) -> &'static str {
 }
 
 /// Lets calls pass whose token may ask. No message is read before.
-async fn guard(State(service): State<Arc<Service>>, call: Request, next: Next) -> HttpResponse {
+async fn guard(State(service): State<Arc<Service>>, call: HttpRequest, next: Next) -> Response {
     match service.allow(call.headers(), Need::Check) {
         Ok(_) => next.run(call).await,
         Err(denied @ Denied::Scope { .. }) => Status::permission_denied(denied.to_string()).into_http::<Body>(),
         Err(denied) => Status::unauthenticated(denied.to_string()).into_http::<Body>(),
     }
-}
-
-async fn in_time(request: Request, next: Next) -> HttpResponse {
-    let late = || Status::deadline_exceeded("the call took longer than 5 seconds").into_http::<Body>();
-    timeout(TIME, next.run(request)).await.unwrap_or_else(|_| late())
 }
 
 struct Envoy {

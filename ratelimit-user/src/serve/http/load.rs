@@ -1,13 +1,10 @@
 //! The load of the server, which every answer reports.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of calls that the server is answering.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Load(Arc<AtomicU64>);
+#[derive(Debug, Default)]
+pub(super) struct Load(AtomicU64);
 
 /// A call that the server is answering, which counts until it is dropped.
 #[derive(Debug)]

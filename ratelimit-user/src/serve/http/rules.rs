@@ -30,6 +30,8 @@ use crate::{
     text::excerpt::message,
 };
 
+/// The path below which all calls are about rules.
+const RULES: &str = "/v1/rules";
 /// The largest rule in bytes.
 const RULE: usize = 16 << 10;
 /// The changes of an answer, without a number in the call.
@@ -84,7 +86,7 @@ struct Other {
 pub(super) fn routes(service: Arc<Service>, book: Arc<Book>) -> Router {
     let not_there = || async { problem(StatusCode::METHOD_NOT_ALLOWED, "expected GET") };
     Router::new()
-        .route("/v1/rules", get(list).fallback(not_there))
+        .route(RULES, get(list).fallback(not_there))
         .route("/v1/rules/log", get(log).fallback(not_there))
         .route("/v1/rules/{name}", any(one))
         .with_state(Api { service, book })
@@ -163,6 +165,11 @@ async fn delete(api: Api, name: String, head: Parts) -> Result<Response, Refusal
         return Err(bad("a rule is deleted by its version: send If-Match: \"VERSION\""));
     }
     change(api, author, Change { name, expected, keys: None }, StatusCode::OK).await
+}
+
+/// Returns whether a call of this path is about rules.
+pub(super) fn is_about_rules(path: &str) -> bool {
+    path.strip_prefix(RULES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Makes a change. It goes on if the caller does not wait for its end.

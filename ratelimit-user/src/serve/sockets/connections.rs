@@ -3,7 +3,6 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use anyhow::Result;
-use axum::Router;
 use hyper::{
     Request,
     body::Incoming,
@@ -19,9 +18,9 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
-use tower_service::Service as _;
 
 use super::{
+    answers::Answers,
     callers::Callers,
     idle::Brought,
     listener::{Accepted, Listener},
@@ -72,10 +71,10 @@ impl Protocol {
 }
 
 /// A socket and its connections.
-pub(in crate::serve) struct Connections {
+pub(in crate::serve) struct Connections<A> {
     listener: Listener,
     protocol: Protocol,
-    routes: Router,
+    answers: Arc<A>,
     /// Encrypts connections. None if they are not encrypted.
     tls: Option<TlsAcceptor>,
     permits: Arc<Semaphore>,
@@ -85,18 +84,18 @@ pub(in crate::serve) struct Connections {
     handshakes: watch::Sender<()>,
 }
 
-impl Connections {
+impl<A: Answers> Connections<A> {
     /// Opens the socket for so many connections at a time. They are encrypted if they show a certificate.
     pub(in crate::serve) async fn open(
         listen: &Listen,
         (protocol, most): (Protocol, usize),
         shown: Option<&Arc<Shown>>,
-        routes: Router,
+        answers: A,
     ) -> Result<Self> {
         Ok(Self {
             listener: Listener::open(listen).await?,
             protocol,
-            routes,
+            answers: Arc::new(answers),
             tls: shown.map(|shown| shown.acceptor(protocol.name())).transpose()?,
             permits: Arc::new(Semaphore::new(most)),
             callers: Callers::new((most / PARTS).max(1)),
@@ -119,7 +118,7 @@ impl Connections {
     fn serve(&self, Accepted { stream, peer, caller }: Accepted, permit: OwnedSemaphorePermit) {
         let Some(place) = self.callers.admit(caller) else { return };
         let place = (place, permit);
-        let calls = Calls { protocol: self.protocol, routes: self.routes.clone(), peer };
+        let calls = Calls { protocol: self.protocol, answers: Arc::clone(&self.answers), peer };
         let watcher = self.graceful.watcher();
         let Some(tls) = self.tls.clone() else {
             tokio::spawn(async move {
@@ -150,16 +149,16 @@ impl Connections {
 }
 
 /// The calls of a connection.
-struct Calls {
+struct Calls<A> {
     protocol: Protocol,
-    routes: Router,
+    answers: Arc<A>,
     peer: Option<Peer>,
 }
 
-impl Calls {
+impl<A: Answers> Calls<A> {
     /// Answers all of them. Errors concern only the caller, which sees them.
     async fn answer(self, stream: impl Stream + 'static, watcher: Watcher) {
-        let Self { protocol, routes, peer } = self;
+        let Self { protocol, answers, peer } = self;
         let brought = Brought::default();
         let brings = brought.clone();
         let service = service_fn(move |mut call: Request<Incoming>| {
@@ -167,7 +166,8 @@ impl Calls {
             if let Some(peer) = peer {
                 call.extensions_mut().insert(peer);
             }
-            routes.clone().call(call)
+            let answers = Arc::clone(&answers);
+            async move { Ok::<_, Infallible>(answers.answer(call).await) }
         });
         let stream = TokioIo::new(Unread::new(stream, READ_TIME));
         match protocol {

@@ -1,5 +1,6 @@
 //! Sockets of callers, and the connections on them, within bounds.
 
+mod answers;
 mod callers;
 mod connections;
 mod files;
@@ -9,6 +10,7 @@ mod tls;
 mod unread;
 
 pub(super) use self::{
+    answers::Answers,
     connections::{CONNECTIONS, Connections, Protocol},
     files::connections,
     tls::Shown,
