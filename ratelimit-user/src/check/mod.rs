@@ -35,6 +35,7 @@ mod record;
 mod rule;
 mod rule_error;
 mod shares;
+mod stop;
 mod table;
 mod throttle;
 mod verdict;
@@ -54,6 +55,8 @@ pub use self::{
     throttle::Throttle,
     verdict::MOST_LIMITS,
 };
+
+pub(crate) use self::{client::Hashed, stop::identity};
 
 #[cfg(test)]
 mod tests;

@@ -48,7 +48,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let shown = shown.map_err(|problem| anyhow!("{}: {problem}", file.display()))?.map(Shown::new);
     let kept = requests.store.as_deref().map(Keeper::open).transpose()?;
     let (keeper, contents) = kept.unzip();
-    let joined = requests.fleet.clone();
+    let (joined, stops) = (requests.fleet.clone(), requests.stops.clone());
     let (used, tokens) = (Used::of(&requests), Tokens::new(mem::take(&mut requests.tokens)));
     let usage = requests.usage.clone().map(|file| Arc::new(Kept::new(file)));
     // It ends after the last call.
@@ -56,7 +56,8 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let in_force = InForce::new(Arc::new(Operators::of(requests)), contents.unwrap_or_default())
         .map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
     let count = in_force.len();
-    let service = Arc::new(Service::new(in_force.rules(), usage)?);
+    let (service, sender) = Service::new(in_force.rules(), usage, stops)?;
+    let service = Arc::new(service);
     service.change_tokens(tokens);
     let changed = Arc::clone(&service);
     let book = Arc::new(Book::new(in_force, keeper, Box::new(move |rules| changed.change(rules))));
@@ -84,6 +85,9 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         let grpc = open(listens.grpc.as_ref(), (Protocol::Http2, each), shown.as_ref(), grpc_routes).await?;
         if let Some(fleet) = fleet {
             tokio::spawn(fleet::follow(Arc::clone(&service), fleet));
+        }
+        if let Some(sender) = sender {
+            tokio::spawn(sender.run());
         }
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     config::table::Table,
+    text::path,
     usage::{UsageFile, UsageOptions},
 };
 
@@ -26,6 +27,8 @@ pub(super) struct ServeOptions {
     tls_key: Option<PathBuf>,
     #[arg(long)]
     rules: Option<PathBuf>,
+    #[arg(long, value_parser = path::absolute)]
+    stops: Option<PathBuf>,
     #[command(flatten)]
     usage: UsageOptions,
 }
@@ -39,6 +42,8 @@ pub(super) struct Serve {
     pub(super) attributes: Vec<String>,
     pub(super) store: Option<PathBuf>,
     pub(super) usage: Option<UsageFile>,
+    /// The socket of the daemon that stops clients.
+    pub(super) stops: Option<PathBuf>,
 }
 
 /// Returns what the options of the table say. Adds a problem if they leave the rules open to other machines.
@@ -48,7 +53,7 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
             value.wrong(message);
         }
     };
-    let ServeOptions { http, grpc, attributes, tls_cert, tls_key, rules, usage } = options;
+    let ServeOptions { http, grpc, attributes, tls_cert, tls_key, rules, stops, usage } = options;
     let attributes = attributes.into_iter().map(|Name(name)| name).collect();
     let encryption = match (tls_cert, tls_key) {
         (Some(certificate), Some(key)) => Some(Encryption { certificate, key }),
@@ -59,7 +64,7 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
                 None => (KEY, format!("a key needs its certificate: add {CERTIFICATE}")),
             };
             wrong(key, message);
-            return Serve { attributes, ..Serve::default() };
+            return Serve { attributes, stops, ..Serve::default() };
         }
     };
     for (key, _) in [("http", &http), ("grpc", &grpc)]
@@ -76,5 +81,5 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
     if rules.as_ref().is_some_and(|path| !path.is_absolute()) {
         wrong("rules", "expected an absolute path".to_owned());
     }
-    Serve { listens: Listens { http, grpc }, encryption, attributes, store: rules, usage: usage.file() }
+    Serve { listens: Listens { http, grpc }, encryption, attributes, store: rules, usage: usage.file(), stops }
 }
