@@ -86,9 +86,6 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         if let Some(fleet) = fleet {
             tokio::spawn(fleet::follow(Arc::clone(&service), fleet));
         }
-        if let Some(sender) = sender {
-            tokio::spawn(sender.run());
-        }
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
                 let reload = Arc::clone(&reload);
@@ -100,6 +97,9 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         forget.set_missed_tick_behavior(MissedTickBehavior::Delay);
         journal::say(Level::Info, &format!("serving {} by {}", listens.shown(shown.is_some()), rules_in_words(count)));
         service_manager::ready("serving");
+        if let Some(sender) = sender {
+            tokio::spawn(sender.run());
+        }
         {
             let (accept_http, accept_grpc) = (accept(http.as_ref()), accept(grpc.as_ref()));
             tokio::pin!(accept_http, accept_grpc);

@@ -66,17 +66,14 @@ struct Envoy {
 impl RateLimitService for Envoy {
     async fn should_rate_limit(&self, call: Call<RateLimitRequest>) -> Result<Answer<RateLimitResponse>, Status> {
         let peer = call.extensions().get::<Peer>().copied();
-        let batch = question::batch(call.into_inner()).map(|batch| batch.from(peer));
-        let answer = batch.and_then(|batch| {
-            self.service.decide_all(batch, |decisions| {
-                let is_allowed = decisions.iter().all(|decision| decision.is_allowed);
-                RateLimitResponse {
-                    overall_code: if is_allowed { Code::Ok } else { Code::OverLimit }.into(),
-                    statuses: decisions.iter().map(status::of).collect(),
-                    response_headers_to_add: status::headers(decisions, self.service.fleet.is_alone()),
-                    ..RateLimitResponse::default()
-                }
-            })
+        let answer = self.service.decide_all(question::batch(call.into_inner()).from(peer), |decisions| {
+            let is_allowed = decisions.iter().all(|decision| decision.is_allowed);
+            RateLimitResponse {
+                overall_code: if is_allowed { Code::Ok } else { Code::OverLimit }.into(),
+                statuses: decisions.iter().map(status::of).collect(),
+                response_headers_to_add: status::headers(decisions, self.service.fleet.is_alone()),
+                ..RateLimitResponse::default()
+            }
         });
         answer.map(Answer::new).map_err(|error| {
             self.service.counts.count_bad();

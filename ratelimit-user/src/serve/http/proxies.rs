@@ -44,10 +44,7 @@ pub(super) async fn nginx(
         }
     }
     let [local, remote] = ENDS.map(|name| headers.get(name).map(|value| value.to_str().unwrap_or_default()));
-    match stops::of_texts(local, remote) {
-        Ok(connection) => question.connection = connection,
-        Err(error) => return bad(&service, error),
-    }
+    question.connection = stops::of_texts(local, remote);
     decide(&service, question.from(address(peer)), |decision| {
         let mut headers = wire::headers(decision, wire::retry_after_ms(decision));
         headers.insert(STATUS, HeaderValue::from(wire::status(decision).as_u16()));

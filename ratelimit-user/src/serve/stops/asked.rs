@@ -7,8 +7,9 @@ use scc::{HashCache, hash_cache::Entry};
 /// The most clients that are remembered. One that is forgotten is asked for again, which changes nothing.
 const MOST: usize = 1 << 12;
 const SECOND: u64 = 1_000_000_000;
-/// Time until the next request about a client without a limit.
-pub(super) const PAUSE: u64 = 10 * SECOND;
+/// Time until the next request about a client without a limit. A connection that was closed is no proof, and the client
+/// soon opens another one.
+pub(super) const PAUSE: u64 = SECOND;
 /// The longest limit that is believed, in seconds.
 const LONGEST: u64 = 3_600;
 

@@ -4,6 +4,7 @@ use std::{
     env, fs,
     io::{BufRead as _, BufReader, Write as _},
     net::IpAddr,
+    ops::RangeInclusive,
     os::unix::net::{UnixListener, UnixStream},
     path::Path,
     process,
@@ -16,6 +17,8 @@ use super::{asked::PAUSE, *};
 use crate::check::{Algorithm, Limit, Rate};
 
 const SECOND: u64 = 1_000_000_000;
+/// A time at which requests of before are forgotten.
+const BEGIN: u64 = 1_200 * SECOND;
 const WOULD_STOP: &str = r#"{"outcome":"would-stop","source":"10.0.0.1","port":443,"seconds":20,"times":1}"#;
 
 /// A path for a socket, which is removed when this is dropped.
@@ -47,11 +50,11 @@ fn connection(address: u32) -> Connection {
     Connection { local: "192.0.2.1:443".parse().unwrap(), remote }
 }
 
-/// Has a user ask for 20 seconds from an address, ten times per second.
-fn flood(stops: &Stops, limiter: &Limiter, address: Option<u32>, begin: u64) {
+/// Has a user ask from an address, ten times per second.
+fn flood(stops: &Stops, limiter: &Limiter, address: Option<u32>, tenths: RangeInclusive<u64>) {
     let attributes = [("user", "17"), ("key", "secret")];
-    for number in 0..200 {
-        let now = begin + number * SECOND / 10;
+    for tenth in tenths {
+        let now = BEGIN + tenth * SECOND / 10;
         let decision = limiter.check(&attributes, 1, now);
         stops.note(&attributes, address.map(connection), decision.stop, now);
     }
@@ -101,25 +104,26 @@ fn a_client_is_asked_for_once_until_its_limit_has_ended() {
     let socket = Socket::new();
     let daemon = daemon(&socket.0, |stream| writeln!(stream, "{WOULD_STOP}").unwrap());
     let (stops, mut sender, limiter) = started(&socket.0);
-    let begin = 1_000 * SECOND;
-    flood(&stops, &limiter, Some(1), begin);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let outcome = |sender: &mut Sender| {
         let ask = sender.asks.try_recv().ok()?;
-        Some((runtime.block_on(sender.send(&ask)), ask.at - begin))
+        Some((runtime.block_on(sender.send(&ask)), (ask.at - BEGIN) / SECOND))
     };
-    // Enough was known after ten seconds. A second request came after the pause, as nothing was answered.
-    assert_eq!(outcome(&mut sender), Some((Outcome::WouldStop, 10 * SECOND)));
+    flood(&stops, &limiter, Some(1), 0..=99);
     assert_eq!(outcome(&mut sender), None);
-    flood(&stops, &limiter, Some(1), begin + 20 * SECOND);
-    assert_eq!(outcome(&mut sender), Some((Outcome::WouldStop, 30 * SECOND)));
+    // Enough is known after ten seconds. The limit lasts for twenty.
+    flood(&stops, &limiter, Some(1), 100..=100);
+    assert_eq!(outcome(&mut sender), Some((Outcome::WouldStop, 10)));
+    flood(&stops, &limiter, Some(1), 101..=299);
     assert_eq!(outcome(&mut sender), None);
+    flood(&stops, &limiter, Some(1), 300..=300);
+    assert_eq!(outcome(&mut sender), Some((Outcome::WouldStop, 30)));
     // Another port of this host is another service.
     let other = Connection { local: "192.0.2.1:80".parse().unwrap(), ..connection(1) };
     let attributes = [("user", "17"), ("key", "secret")];
-    let now = begin + 40 * SECOND;
+    let now = BEGIN + 40 * SECOND;
     stops.note(&attributes, Some(other), limiter.check(&attributes, 1, now).stop, now);
-    assert_eq!(outcome(&mut sender), Some((Outcome::WouldStop, 40 * SECOND)));
+    assert_eq!(outcome(&mut sender), Some((Outcome::WouldStop, 40)));
     drop((runtime, sender));
     let lines = daemon.join().unwrap();
     assert_eq!(lines.len(), 3);
@@ -133,17 +137,17 @@ fn a_client_is_asked_for_once_until_its_limit_has_ended() {
 fn a_request_without_a_connection_or_from_a_shared_address_is_not_sent() {
     let socket = Socket::new();
     let (stops, mut sender, limiter) = started(&socket.0);
-    flood(&stops, &limiter, None, 0);
+    flood(&stops, &limiter, None, 0..=199);
     assert_eq!((count(&stops, "no_connection"), count(&stops, "shared")), (199, 0));
     for user in ["1", "2", "3"] {
         let attributes = [("user", user), ("key", "x")];
-        stops.note(&attributes, Some(connection(1)), None, 0);
+        stops.note(&attributes, Some(connection(1)), None, BEGIN);
     }
-    flood(&stops, &limiter, Some(1), 0);
+    flood(&stops, &limiter, Some(1), 0..=199);
     assert_eq!(count(&stops, "shared"), 200);
     // Without rules that stop clients, nothing is counted.
     stops.change(&Limiter::new([], [1, 2]));
-    flood(&stops, &limiter, Some(2), 0);
+    flood(&stops, &limiter, Some(2), 0..=199);
     assert!(sender.asks.try_recv().is_err());
 }
 
@@ -152,7 +156,7 @@ fn requests_beyond_the_queue_are_dropped_and_counted() {
     let socket = Socket::new();
     let (stops, sender, limiter) = started(&socket.0);
     for address in 1..=300 {
-        flood(&stops, &limiter, Some(address), 0);
+        flood(&stops, &limiter, Some(address), 0..=100);
     }
     assert_eq!(sender.asks.len(), QUEUE);
     // Each address is asked for after 10 seconds.
