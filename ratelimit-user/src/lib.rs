@@ -1,5 +1,5 @@
 //! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `serve`, [`layer`], [`caller`],
-//! [`controller`], [`config`], `wire`, `stops`, [`usage`], [`check`], `ssh`, `limit` and `settings`, [`dataplane`],
+//! [`controller`], [`config`], `wire`, `stops`, [`usage`], `sharing`, [`check`], `ssh`, `limit` and `settings`, [`dataplane`],
 //! [`fleet`], [`text`], and the crate `ratelimit-common`.
 
 pub mod caller;
@@ -14,6 +14,7 @@ pub mod layer;
 mod limit;
 mod serve;
 mod settings;
+mod sharing;
 mod ssh;
 mod stops;
 pub mod text;

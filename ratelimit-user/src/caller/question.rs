@@ -1,8 +1,10 @@
 //! What a service asks.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 
 use serde::Serialize;
+
+use crate::stops::Connection;
 
 /// One request to decide: its attributes and its cost.
 ///
@@ -13,6 +15,8 @@ use serde::Serialize;
 pub struct Question {
     attributes: BTreeMap<String, String>,
     cost: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection: Option<Connection>,
 }
 
 /// Several requests, as the server reads them.
@@ -26,12 +30,19 @@ impl Question {
     #[must_use]
     pub fn new<N: Into<String>, V: Into<String>>(attributes: impl IntoIterator<Item = (N, V)>) -> Self {
         let attributes = attributes.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { attributes, cost: 1 }
+        Self { attributes, cost: 1, connection: None }
     }
 
     /// Returns the question of a request that counts as so many.
     #[must_use]
     pub fn with_cost(self, cost: u32) -> Self {
         Self { cost, ..self }
+    }
+
+    /// Returns the question with the TCP connection over which the client asks. Rules with `stop-at-nic` need it. The
+    /// server reads it only from callers of its Unix socket. If a proxy has opened the connection, leave it out.
+    #[must_use]
+    pub fn with_connection(self, local: SocketAddr, remote: SocketAddr) -> Self {
+        Self { connection: Some(Connection { local, remote }), ..self }
     }
 }

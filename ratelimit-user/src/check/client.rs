@@ -23,7 +23,7 @@ pub(super) struct Seed(pub(super) u64, pub(super) u64);
 
 /// Takes the hash of a client as it is, in tables of clients.
 #[derive(Default)]
-pub(super) struct Hashed(u64);
+pub(crate) struct Hashed(u64);
 
 impl Hasher for Hashed {
     fn write_u128(&mut self, hash: u128) {

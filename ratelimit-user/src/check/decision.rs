@@ -17,6 +17,8 @@ pub struct Decision<'a> {
     pub is_above: bool,
     /// The rule in shadow that would have refused it.
     pub shadow: Option<&'a Rule>,
+    /// The first rule that refuses it, and whose clients should be stopped at the network card: see [`Rule::with_stop`].
+    pub stop: Option<&'a Rule>,
 }
 
 /// What a client has left of a limit.

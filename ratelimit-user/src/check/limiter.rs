@@ -182,7 +182,8 @@ impl Limiter {
     ) -> Decision<'a> {
         let has_room = self.has_room.load(Ordering::Relaxed);
         let nothing = Duration::ZERO;
-        let mut decision = Decision { is_allowed: true, limit: None, after: nothing, is_above: false, shadow: None };
+        let mut decision =
+            Decision { is_allowed: true, limit: None, after: nothing, is_above: false, shadow: None, stop: None };
         let mut longest = None;
         for active in &self.rules {
             let Active { rule, table, .. } = active;
@@ -241,6 +242,10 @@ impl Limiter {
                         (longest, decision.limit) = (Some(wait), usage(wait));
                     }
                     decision.is_allowed = false;
+                    // A request that costs nothing asks what would be.
+                    if rule.stops() && cost > 0 {
+                        decision.stop = decision.stop.or(Some(rule));
+                    }
                 }
             }
         }

@@ -35,6 +35,7 @@ mod record;
 mod rule;
 mod rule_error;
 mod shares;
+mod stop;
 mod table;
 mod tally;
 mod throttle;
@@ -56,6 +57,8 @@ pub use self::{
     throttle::Throttle,
     verdict::MOST_LIMITS,
 };
+
+pub(crate) use self::{client::Hashed, stop::identity};
 
 #[cfg(test)]
 mod tests;

@@ -2,12 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{
-    attributes::Attributes,
-    client::{Client, shown},
-    rule::Rule,
-    tally::Tally,
-};
+use super::{attributes::Attributes, client::Client, rule::Rule, tally::Tally};
 
 /// Keeps what rules have counted. `()` keeps nothing, at no cost.
 ///
@@ -72,9 +67,6 @@ impl Counted<'_> {
     /// Returns the client: the attributes that the rule counts by, with their values. Addresses have one spelling, and
     /// those of IPv6 are the prefixes that the rule counts.
     pub fn client(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
-        self.rule.attributes().iter().map(|name| {
-            let value = self.attributes.value(name).unwrap_or_default();
-            (name.as_str(), shown(name, value, self.rule.ipv6_prefix()))
-        })
+        self.rule.client(self.attributes)
     }
 }

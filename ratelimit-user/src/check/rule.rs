@@ -34,6 +34,7 @@ pub struct Rule {
     ipv6_prefix: u8,
     clients: Option<usize>,
     memory: usize,
+    pub(super) stops: bool,
 }
 
 impl Rule {
@@ -60,6 +61,7 @@ impl Rule {
             ipv6_prefix: IPV6_PREFIX,
             clients: None,
             memory: MEMORY,
+            stops: false,
         })
     }
 
@@ -180,7 +182,7 @@ impl Rule {
         ENTRY + self.limits.iter().chain(&self.soft).map(state).sum::<usize>()
     }
 
-    pub(super) fn ipv6_prefix(&self) -> u8 {
+    pub(crate) fn ipv6_prefix(&self) -> u8 {
         self.ipv6_prefix
     }
 

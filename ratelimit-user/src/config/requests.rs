@@ -5,6 +5,7 @@ pub mod encryption;
 mod listen;
 mod name;
 mod serve;
+mod stop;
 pub mod stored;
 pub mod tokens;
 pub mod written;
@@ -65,6 +66,8 @@ pub struct Requests {
     pub headers: HeaderStyle,
     /// The fleet with which the server shares its limits. Only [`parse`] fills this.
     pub fleet: Option<Fleet>,
+    /// The socket of the daemon that stops clients at the network card.
+    pub stops: Option<PathBuf>,
 }
 
 /// Reads what a file says about requests, and nothing else of it.
@@ -122,10 +125,10 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
     requests.tokens = tokens::read(top);
     match (&serve, options) {
         (Some(table), Some(options)) => {
-            let Serve { listens, encryption, attributes, store, headers, usage } =
+            let Serve { listens, encryption, attributes, store, headers, usage, stops } =
                 serve::checked(table, options, top.get("token").is_some());
             requests.attributes.extend(attributes);
-            requests = Requests { listens, encryption, store, headers, usage, ..requests };
+            requests = Requests { listens, encryption, store, headers, usage, stops, ..requests };
         }
         // Rules may use attributes that are not known now.
         (Some(_), None) => return requests,
@@ -144,5 +147,6 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
             requests.rules.push(rule);
         }
     }
+    stop::check(&tables, &requests);
     requests
 }

@@ -15,6 +15,7 @@ mod rules;
 mod run;
 mod service;
 mod sockets;
+mod stops;
 mod usage;
 
 pub(crate) use self::run::run;

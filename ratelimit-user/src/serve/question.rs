@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use serde::Deserialize;
 
-use crate::check::ADDRESS;
+use super::access::Peer;
+use crate::{check::ADDRESS, stops::Connection};
 
 /// The time in which a call must arrive and be answered.
 pub(super) const TIME: Duration = Duration::from_secs(5);
@@ -20,6 +21,9 @@ pub(super) struct Question {
     pub(super) attributes: Attributes,
     #[serde(default = "one")]
     pub(super) cost: u32,
+    /// The client's connection to this host.
+    #[serde(default)]
+    pub(super) connection: Option<Connection>,
 }
 
 /// What a caller says about a request.
@@ -32,11 +36,24 @@ pub(super) struct Batch {
     requests: Vec<Question>,
 }
 
+/// Several requests within the bounds: attributes and cost of each, and its connection.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    pub(super) all: Vec<(Attributes, u32)>,
+    pub(super) connections: Vec<Option<Connection>>,
+}
+
 fn one() -> u32 {
     1
 }
 
 impl Question {
+    /// Returns the question of a caller with this address. Only callers of a Unix socket, which have none, may name a
+    /// connection: other machines have no connections to this host, and any local user reaches a loopback address.
+    pub(super) fn from(self, peer: Option<Peer>) -> Self {
+        Self { connection: self.connection.filter(|_| peer.is_none()), ..self }
+    }
+
     /// Returns an attribute as rules have it: a host in small letters without port, and a path without its query.
     pub(super) fn of_proxy(name: &str, value: String) -> String {
         match name {
@@ -60,7 +77,8 @@ impl Question {
         if self.attributes.get(ADDRESS).is_some_and(|ip| ip.parse::<IpAddr>().is_err()) {
             return Err(format!("{ADDRESS}: expected an address without a port, such as 192.0.2.1 or 2001:db8::1"));
         }
-        Ok(self)
+        let connection = self.connection.map(Connection::checked).transpose().map_err(|error| error.to_string())?;
+        Ok(Self { connection, ..self })
     }
 }
 
@@ -70,13 +88,22 @@ impl Batch {
         Self { requests }
     }
 
-    /// Returns attributes and cost of each request, if all are within the bounds.
-    pub(super) fn within_bounds(self) -> Result<Vec<(Attributes, u32)>, String> {
+    /// Returns the questions of a caller with this address: see [`Question::from`].
+    pub(super) fn from(self, peer: Option<Peer>) -> Self {
+        Self { requests: self.requests.into_iter().map(|question| question.from(peer)).collect() }
+    }
+
+    /// Returns the requests, if all are within the bounds.
+    pub(super) fn within_bounds(self) -> Result<Requests, String> {
         if !(1..=BATCH).contains(&self.requests.len()) {
             return Err(format!("requests: expected 1 to {BATCH} of them"));
         }
-        let pair =
-            |question: Question| question.within_bounds().map(|Question { attributes, cost }| (attributes, cost));
-        self.requests.into_iter().map(pair).collect()
+        let mut requests = Requests::default();
+        for question in self.requests {
+            let Question { attributes, cost, connection } = question.within_bounds()?;
+            requests.all.push((attributes, cost));
+            requests.connections.push(connection);
+        }
+        Ok(requests)
     }
 }

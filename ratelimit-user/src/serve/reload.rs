@@ -29,17 +29,19 @@ pub(super) struct Used {
     store: Option<PathBuf>,
     fleet: Option<Fleet>,
     usage: Option<UsageFile>,
+    stops: Option<PathBuf>,
 }
 
 impl Used {
     pub(super) fn of(requests: &Requests) -> Self {
-        let Requests { listens, encryption, store, fleet, usage, .. } = requests;
+        let Requests { listens, encryption, store, fleet, usage, stops, .. } = requests;
         Self {
             listens: listens.clone(),
             is_encrypted: encryption.is_some(),
             store: store.clone(),
             fleet: fleet.clone(),
             usage: usage.clone(),
+            stops: stops.clone(),
         }
     }
 
@@ -51,6 +53,7 @@ impl Used {
             (self.store != other.store, "another file of rules needs a restart: the one before stays in use"),
             (self.fleet != other.fleet, "another fleet needs a restart: the one before stays in use"),
             (self.usage != other.usage, "other settings of usage need a restart: those before stay in use"),
+            (self.stops != other.stops, "another socket of the daemon needs a restart: the one before stays in use"),
         ];
         for (_, warning) in parts.iter().filter(|(is_other, _)| *is_other) {
             journal::say(Level::Warning, warning);

@@ -47,8 +47,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let shown = shown.map_err(|problem| anyhow!("{}: {problem}", file.display()))?.map(Shown::new);
     let kept = requests.store.as_deref().map(Keeper::open).transpose()?;
     let (keeper, contents) = kept.unzip();
-    let joined = requests.fleet.clone();
-    let style = requests.headers;
+    let (joined, stops, style) = (requests.fleet.clone(), requests.stops.clone(), requests.headers);
     let (used, tokens) = (Used::of(&requests), Tokens::new(mem::take(&mut requests.tokens)));
     let usage = requests.usage.clone().map(|file| Arc::new(Kept::new(file)));
     // It ends after the last call.
@@ -56,7 +55,8 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let in_force = InForce::new(Arc::new(Operators::of(requests)), contents.unwrap_or_default())
         .map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
     let count = in_force.len();
-    let service = Arc::new(Service::new(in_force.rules(), usage)?);
+    let (service, sender) = Service::new(in_force.rules(), usage, stops)?;
+    let service = Arc::new(service);
     service.change_tokens(tokens);
     service.change_style(style);
     let changed = Arc::clone(&service);
@@ -97,6 +97,9 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         forget.set_missed_tick_behavior(MissedTickBehavior::Delay);
         journal::say(Level::Info, &format!("serving {} by {}", listens.shown(shown.is_some()), rules_in_words(count)));
         service_manager::ready("serving");
+        if let Some(sender) = sender {
+            tokio::spawn(sender.run());
+        }
         {
             let (accept_http, accept_grpc) = (accept(http.as_ref()), accept(grpc.as_ref()));
             tokio::pin!(accept_http, accept_grpc);

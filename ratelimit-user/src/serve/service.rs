@@ -1,8 +1,11 @@
 //! What all connections share: the limiter in force, the clock and the counts.
 
-use std::sync::{
-    Arc, PoisonError, RwLock,
-    atomic::{AtomicBool, AtomicU8, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
 };
 
 use axum::http::HeaderMap;
@@ -12,7 +15,8 @@ use super::{
     access::{Caller, Denied, Need, Tokens},
     counts::{ByRule, Counts},
     in_fleet::InFleet,
-    question::{Batch, Question},
+    question::{Batch, Question, Requests},
+    stops::{Sender, Stops},
     usage::Kept,
 };
 use crate::{
@@ -31,27 +35,37 @@ pub(super) struct Service {
     pub(super) usage: Option<Arc<Kept>>,
     /// A [`HeaderStyle`] as a number.
     style: AtomicU8,
+    stops: Option<Stops>,
     is_ending: AtomicBool,
 }
 
 const STYLES: [HeaderStyle; 3] = [HeaderStyle::RateLimit, HeaderStyle::XRateLimit, HeaderStyle::None];
 
 impl Service {
-    pub(super) fn new(rules: Vec<Rule>, usage: Option<Arc<Kept>>) -> anyhow::Result<Self> {
-        let mut seed = [0; 16];
-        getrandom(&mut seed, GetRandomFlags::empty())?;
-        let (first, second) = seed.split_at(8);
-        let seed = [first, second].map(|half| half.try_into().map_or(0, u64::from_ne_bytes));
-        Ok(Self {
-            limiter: Current::new(Limiter::new(rules, seed)),
+    /// Returns it, and what asks the daemon at the socket `stops` to stop clients.
+    pub(super) fn new(
+        rules: Vec<Rule>,
+        usage: Option<Arc<Kept>>,
+        stops: Option<PathBuf>,
+    ) -> anyhow::Result<(Self, Option<Sender>)> {
+        let (stops, sender) = match stops {
+            Some(socket) => Some(Stops::new(socket, seed()?)).unzip(),
+            None => (None, None),
+        };
+        let limiter = Limiter::new(rules, seed()?);
+        stops.iter().for_each(|stops: &Stops| stops.change(&limiter));
+        let service = Self {
+            limiter: Current::new(limiter),
             tokens: RwLock::default(),
             clock: Clock::start(),
             counts: Counts::default(),
             fleet: InFleet::default(),
             usage,
             style: AtomicU8::new(0),
+            stops,
             is_ending: AtomicBool::new(false),
-        })
+        };
+        Ok((service, sender))
     }
 
     /// Returns the limiter in force.
@@ -61,22 +75,30 @@ impl Service {
 
     /// Decides a request within the bounds, and answers in the words of the caller.
     pub(super) fn decide<T>(&self, question: Question, answer: impl FnOnce(&Decision<'_>) -> T) -> Result<T, String> {
-        let Question { attributes, cost } = question.within_bounds()?;
-        let limiter = self.limiter();
-        let decision = limiter.check_and_record(&attributes, cost, self.now(), &mut self.record());
+        let Question { attributes, cost, connection } = question.within_bounds()?;
+        let (limiter, now) = (self.limiter(), self.now());
+        let decision = limiter.check_and_record(&attributes, cost, now, &mut self.record());
         self.counts.count(&decision);
+        if let Some(stops) = &self.stops {
+            stops.note(&attributes, connection, decision.stop, now);
+        }
         Ok(answer(&decision))
     }
 
     /// Decides several requests: all of them are allowed, or none is charged.
     pub(super) fn decide_all<T>(&self, batch: Batch, answer: impl FnOnce(&[Decision<'_>]) -> T) -> Result<T, String> {
-        let requests = batch.within_bounds()?;
-        let limiter = self.limiter();
-        let decisions = limiter.check_all_and_record(&requests, self.now(), &mut self.record());
+        let Requests { all, connections } = batch.within_bounds()?;
+        let (limiter, now) = (self.limiter(), self.now());
+        let decisions = limiter.check_all_and_record(&all, now, &mut self.record());
         // What a refused batch has charged was given back.
         match decisions.iter().find(|decision| !decision.is_allowed) {
             Some(refused) => self.counts.count(refused),
             None => decisions.iter().for_each(|decision| self.counts.count(decision)),
+        }
+        if let Some(stops) = &self.stops {
+            for (((attributes, _), connection), decision) in all.iter().zip(connections).zip(&decisions) {
+                stops.note(attributes, connection, decision.stop, now);
+            }
         }
         Ok(answer(&decisions))
     }
@@ -94,6 +116,9 @@ impl Service {
     /// Puts other rules in force. Requests that are being decided see the old ones.
     pub(super) fn change(&self, rules: Vec<Rule>) {
         self.limiter.change(rules, self.now());
+        if let Some(stops) = &self.stops {
+            stops.change(&self.limiter());
+        }
     }
 
     /// Shares limits with other servers from now on, or no longer.
@@ -131,6 +156,9 @@ impl Service {
         if let Some(usage) = &self.usage {
             usage.write(&mut page);
         }
+        if let Some(stops) = &self.stops {
+            stops.write(&mut page);
+        }
         page
     }
 
@@ -143,4 +171,12 @@ impl Service {
     pub(super) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }
+}
+
+/// Returns random numbers that others cannot guess.
+fn seed() -> anyhow::Result<[u64; 2]> {
+    let mut seed = [0; 16];
+    getrandom(&mut seed, GetRandomFlags::empty())?;
+    let (first, second) = seed.split_at(8);
+    Ok([first, second].map(|half| half.try_into().map_or(0, u64::from_ne_bytes)))
 }

@@ -30,6 +30,23 @@ impl Connection {
         let canonical = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
         Self { local: canonical(self.local), remote: canonical(self.remote) }
     }
+
+    /// Returns the connection as [`Self::canonical`], if both ends are of one family and have ports.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`] if they are not.
+    pub(crate) fn checked(self) -> Result<Self, RequestError> {
+        let connection = self.canonical();
+        let Self { local, remote } = connection;
+        if local.is_ipv4() != remote.is_ipv4() {
+            return Err(RequestError::Families);
+        }
+        if local.port() == 0 || remote.port() == 0 {
+            return Err(RequestError::Port);
+        }
+        Ok(connection)
+    }
 }
 
 /// A request to limit the other end of a connection.
@@ -79,14 +96,7 @@ impl Request {
         }
         let read: Self =
             serde_json::from_slice(line).map_err(|error| RequestError::Form(escaped(&error.to_string())))?;
-        let request = Self { connection: read.connection.canonical(), ..read };
-        let Connection { local, remote } = request.connection;
-        if local.is_ipv4() != remote.is_ipv4() {
-            return Err(RequestError::Families);
-        }
-        if local.port() == 0 || remote.port() == 0 {
-            return Err(RequestError::Port);
-        }
+        let request = Self { connection: read.connection.checked()?, ..read };
         let is_good =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
         if !(1..=RULE).contains(&request.rule.len()) || !request.rule.bytes().all(is_good) {
@@ -96,6 +106,20 @@ impl Request {
             return Err(RequestError::Client);
         }
         Ok(request)
+    }
+
+    /// Writes it as a line without its end, with as much of the name of the client as has room.
+    pub(crate) fn write(mut self) -> Vec<u8> {
+        let mut most = CLIENT;
+        loop {
+            self.client.truncate(self.client.floor_char_boundary(most));
+            // Characters that JSON escapes take more room.
+            let line = serde_json::to_vec(&self).unwrap_or_default();
+            if line.len() <= LINE || self.client.is_empty() {
+                return line;
+            }
+            most = self.client.len() / 2;
+        }
     }
 
     /// Returns the name of the client without characters that a terminal or a log would act on.

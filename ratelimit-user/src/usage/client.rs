@@ -24,6 +24,11 @@ pub(super) fn stored<'a>(pairs: impl Iterator<Item = (&'a str, impl AsRef<str>)>
     serde_json::to_string(&pairs).unwrap_or_default()
 }
 
+/// Returns a client as a log may have it: without secrets, and of bounded length.
+pub(crate) fn label<'a>(pairs: impl Iterator<Item = (&'a str, impl AsRef<str>)>) -> String {
+    text(&pairs.map(|(name, value)| (name.to_owned(), bounded(name, value.as_ref()))).collect::<Vec<_>>())
+}
+
 /// Returns a value of bounded length. Two different values stay different, except with the chance of a collision of
 /// hashes.
 fn bounded(name: &str, value: &str) -> String {

@@ -23,5 +23,7 @@ pub use self::{
     writer::Writer,
 };
 
+pub(crate) use self::client::label;
+
 #[cfg(test)]
 mod tests;

@@ -35,6 +35,8 @@ struct CheckOptions {
     throttle: excess::Throttle,
     #[arg(long, value_enum, default_value = "off")]
     shadow: Switch,
+    #[arg(long, value_enum, default_value = "off")]
+    stop_at_nic: Switch,
     #[arg(long, default_value = "64", value_parser = clap::value_parser!(u8).range(1..=128))]
     ipv6_prefix: u8,
     #[arg(long, value_parser = clap::value_parser!(u32).range(64..=16_777_216))]
@@ -68,7 +70,8 @@ impl ValueEnum for AlgorithmName {
 pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
     let options = options::read::<CheckOptions>(table, &OTHERS);
     let values = values(table, attributes);
-    let CheckOptions { name, key, limits, algorithm, burst, throttle, shadow, ipv6_prefix, clients } = options?;
+    let CheckOptions { name, key, limits, algorithm, burst, throttle, shadow, stop_at_nic, ipv6_prefix, clients } =
+        options?;
     let unknown = |name: &String| !attributes.contains(name);
     if let (Some(name), Some(value)) = (key.iter().find(|name| unknown(name)), table.get("key")) {
         value.wrong(unknown_attribute(name, attributes));
@@ -110,6 +113,7 @@ pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
     let rule = rule.with_throttle(throttle).map_err(|error| wrong("throttle", error.to_string())).ok()?;
     let rule = values.into_iter().fold(rule, |rule, (name, values)| rule.with_values(name, values));
     let rule = rule.by(key).in_shadow(shadow == Switch::On).with_ipv6_prefix(ipv6_prefix);
+    let rule = rule.with_stop(stop_at_nic == Switch::On);
     Some(match clients {
         Some(clients) => rule.with_clients(clients as usize),
         None => rule,

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     config::table::Table,
+    text::path,
     usage::{UsageFile, UsageOptions},
     wire::HeaderStyle,
 };
@@ -29,6 +30,8 @@ pub(super) struct ServeOptions {
     rules: Option<PathBuf>,
     #[arg(long, value_enum, default_value = "ratelimit")]
     headers: HeaderStyle,
+    #[arg(long, value_parser = path::absolute)]
+    stops: Option<PathBuf>,
     #[command(flatten)]
     usage: UsageOptions,
 }
@@ -43,6 +46,8 @@ pub(super) struct Serve {
     pub(super) store: Option<PathBuf>,
     pub(super) headers: HeaderStyle,
     pub(super) usage: Option<UsageFile>,
+    /// The socket of the daemon that stops clients.
+    pub(super) stops: Option<PathBuf>,
 }
 
 /// Returns what the options of the table say. Adds a problem if they leave the rules open to other machines.
@@ -52,7 +57,7 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
             value.wrong(message);
         }
     };
-    let ServeOptions { http, grpc, attributes, tls_cert, tls_key, rules, headers, usage } = options;
+    let ServeOptions { http, grpc, attributes, tls_cert, tls_key, rules, headers, stops, usage } = options;
     let attributes = attributes.into_iter().map(|Name(name)| name).collect();
     let encryption = match (tls_cert, tls_key) {
         (Some(certificate), Some(key)) => Some(Encryption { certificate, key }),
@@ -63,7 +68,7 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
                 None => (KEY, format!("a key needs its certificate: add {CERTIFICATE}")),
             };
             wrong(key, message);
-            return Serve { attributes, ..Serve::default() };
+            return Serve { attributes, stops, ..Serve::default() };
         }
     };
     for (key, _) in [("http", &http), ("grpc", &grpc)]
@@ -80,5 +85,6 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
     if rules.as_ref().is_some_and(|path| !path.is_absolute()) {
         wrong("rules", "expected an absolute path".to_owned());
     }
-    Serve { listens: Listens { http, grpc }, encryption, attributes, store: rules, headers, usage: usage.file() }
+    let (listens, usage) = (Listens { http, grpc }, usage.file());
+    Serve { listens, encryption, attributes, store: rules, headers, usage, stops }
 }

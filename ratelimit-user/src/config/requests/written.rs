@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use toml::de::DeTable;
 
-use super::check::rule;
+use super::{check::rule, stop};
 use crate::{
     check::Rule,
     config::table::{Page, Table},
@@ -35,6 +35,10 @@ pub fn read(name: &str, keys: &Keys, attributes: &[String]) -> Result<Rule, Vec<
     }
     if keys.contains_key("name") {
         return Err(vec!["name: remove this key: the path of the call has the name".to_owned()]);
+    }
+    if keys.contains_key(stop::KEY) {
+        let key = stop::KEY;
+        return Err(vec![format!("{key}: remove this key: only rules in the file of the server may have it")]);
     }
     let text = write(name, keys);
     let page = Page::new(&text);

@@ -14,6 +14,7 @@ mod limits;
 mod requests;
 mod rules;
 mod settings;
+mod stop_at_nic;
 mod stops;
 
 /// Returns the problems of a text, one per line.

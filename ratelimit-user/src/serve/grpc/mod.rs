@@ -25,7 +25,7 @@ use tonic::{Request as Call, Response as Answer, Status, async_trait, server::Na
 use tower_service::Service as _;
 
 use super::{
-    access::{Denied, Need},
+    access::{Denied, Need, Peer},
     question::TIME,
     service::Service,
     sockets::Answers,
@@ -80,7 +80,8 @@ struct Envoy {
 #[async_trait]
 impl RateLimitService for Envoy {
     async fn should_rate_limit(&self, call: Call<RateLimitRequest>) -> Result<Answer<RateLimitResponse>, Status> {
-        let answer = self.service.decide_all(question::batch(call.into_inner()), |decisions| {
+        let peer = call.extensions().get::<Peer>().copied();
+        let answer = self.service.decide_all(question::batch(call.into_inner()).from(peer), |decisions| {
             let is_allowed = decisions.iter().all(|decision| decision.is_allowed);
             RateLimitResponse {
                 overall_code: if is_allowed { Code::Ok } else { Code::OverLimit }.into(),

@@ -9,13 +9,19 @@ use envoy_types::pb::envoy::{
 
 use crate::{
     check::ADDRESS,
-    serve::question::{Attributes, Batch, Question},
+    serve::{
+        question::{Attributes, Batch, Question},
+        stops,
+    },
 };
 
 /// The attribute with the domain of a call.
 const DOMAIN: &str = "domain";
 /// Envoy's name of a client's address.
 const REMOTE_ADDRESS: &str = "remote_address";
+
+/// Entries with the ends of the client's connection. They are no attributes.
+const ENDS: [&str; 2] = ["connection_local", "connection_remote"];
 
 /// Returns one question for each descriptor. All of them are allowed, or none.
 pub(super) fn batch(request: RateLimitRequest) -> Batch {
@@ -26,15 +32,20 @@ pub(super) fn batch(request: RateLimitRequest) -> Batch {
 }
 
 fn question(descriptor: RateLimitDescriptor, domain: &str, hits: u64) -> Question {
+    let [mut local, mut remote] = [None, None];
     let mut attributes = Attributes::from([(DOMAIN.to_owned(), domain.to_owned())]);
     for rate_limit_descriptor::Entry { key, value } in descriptor.entries {
+        if let Some((_, end)) = ENDS.iter().zip([&mut local, &mut remote]).find(|(name, _)| **name == key) {
+            *end = Some(value);
+            continue;
+        }
         let name = if key == REMOTE_ADDRESS { ADDRESS.to_owned() } else { key };
         let value = Question::of_proxy(&name, value);
         insert(&mut attributes, name, value);
     }
     let hits = descriptor.hits_addend.map_or(hits, |hits| hits.value);
     let cost = if descriptor.is_negative_hits { 0 } else { u32::try_from(hits).unwrap_or(u32::MAX) };
-    Question { attributes, cost }
+    Question { attributes, cost, connection: stops::of_texts(local.as_deref(), remote.as_deref()) }
 }
 
 /// Inserts an attribute. Another one of the same name becomes `name.2`, as both of them can matter.
@@ -91,6 +102,14 @@ mod tests {
         );
         // An entry cannot pretend to be the domain.
         assert_eq!(attributes(&[("domain", "x")]), pairs(&[("domain", "edge"), ("domain.2", "x")]));
+    }
+
+    #[test]
+    fn the_ends_of_a_connection_are_no_attributes() {
+        let ends = [("connection_local", "192.0.2.1:443"), ("connection_remote", "203.0.113.7:5")];
+        let question = question(descriptor(&ends), "edge", 1);
+        assert_eq!(question.connection.unwrap().remote.to_string(), "203.0.113.7:5");
+        assert_eq!(attributes(&ends), pairs(&[("domain", "edge")]));
     }
 
     #[test]

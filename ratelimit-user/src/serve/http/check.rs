@@ -3,7 +3,7 @@
 use std::{error::Error, sync::Arc};
 
 use axum::{
-    Json,
+    Extension, Json,
     body::{Body, Bytes, to_bytes},
     extract::State,
     http::StatusCode,
@@ -19,6 +19,7 @@ use super::{
 use crate::{
     check::Decision,
     serve::{
+        access::Peer,
         question::{Batch, Question},
         service::Service,
     },
@@ -27,23 +28,25 @@ use crate::{
 };
 
 /// Decides one request.
-pub(super) async fn check(State(service): State<Arc<Service>>, body: Body) -> Response {
+pub(super) async fn check(State(service): State<Arc<Service>>, peer: Option<Extension<Peer>>, body: Body) -> Response {
     let body = match whole(&service, body).await {
         Ok(body) => body,
         Err(answer) => return *answer,
     };
     let answer = |decision: &Decision<'_>| answer(decision, service.style());
-    let answer = read::<Question>(&body).and_then(|question| service.decide(question, answer));
+    let question = read::<Question>(&body).map(|question| question.from(address(peer)));
+    let answer = question.and_then(|question| service.decide(question, answer));
     answer.unwrap_or_else(|error| bad(&service, error))
 }
 
 /// Decides several requests.
-pub(super) async fn batch(State(service): State<Arc<Service>>, body: Body) -> Response {
+pub(super) async fn batch(State(service): State<Arc<Service>>, peer: Option<Extension<Peer>>, body: Body) -> Response {
     let body = match whole(&service, body).await {
         Ok(body) => body,
         Err(answer) => return *answer,
     };
-    let answer = read::<Batch>(&body).and_then(|batch| {
+    let batch = read::<Batch>(&body).map(|batch| batch.from(address(peer)));
+    let answer = batch.and_then(|batch| {
         service.decide_all(batch, |decisions| {
             let Some(decision) = wire::of_all(decisions) else { return StatusCode::OK.into_response() };
             let headers = wire::headers(decision, wire::retry_after_ms(decision), service.style());
@@ -53,6 +56,11 @@ pub(super) async fn batch(State(service): State<Arc<Service>>, body: Body) -> Re
         })
     });
     answer.unwrap_or_else(|error| bad(&service, error))
+}
+
+/// Returns the address of a caller. Callers of a Unix socket have none.
+pub(super) fn address(peer: Option<Extension<Peer>>) -> Option<Peer> {
+    peer.map(|Extension(peer)| peer)
 }
 
 /// Returns a body that has arrived as a whole.

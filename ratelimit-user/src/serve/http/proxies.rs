@@ -3,15 +3,16 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
+    Extension,
     extract::State,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse as _, Response},
 };
 
-use super::{answer::answer, problem::bad};
+use super::{answer::answer, check::address, problem::bad};
 use crate::{
     check::Decision,
-    serve::{question::Question, service::Service},
+    serve::{access::Peer, question::Question, service::Service, stops},
     wire,
 };
 
@@ -19,12 +20,18 @@ use crate::{
 const ATTRIBUTE: &str = "x-attribute-";
 /// The header with the cost of a request, for nginx.
 const COST: &str = "x-cost";
+/// The headers with the ends of the client's connection, for nginx.
+const ENDS: [&str; 2] = ["x-connection-local", "x-connection-remote"];
 /// The header that tells nginx the status to answer.
 const STATUS: HeaderName = HeaderName::from_static("x-ratelimit-status");
 
 /// Answers `auth_request`, which knows 2xx, 401 and 403 only.
-pub(super) async fn nginx(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
-    let mut question = Question { attributes: BTreeMap::new(), cost: 1 };
+pub(super) async fn nginx(
+    State(service): State<Arc<Service>>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+) -> Response {
+    let mut question = Question { attributes: BTreeMap::new(), cost: 1, connection: None };
     for (name, value) in &headers {
         let Some(name) = name.as_str().strip_prefix(ATTRIBUTE) else { continue };
         let value = Question::of_proxy(name, String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -36,7 +43,9 @@ pub(super) async fn nginx(State(service): State<Arc<Service>>, headers: HeaderMa
             None => return bad(&service, format!("{COST}: expected a whole number")),
         }
     }
-    decide(&service, question, |decision| {
+    let [local, remote] = ENDS.map(|name| headers.get(name).map(|value| value.to_str().unwrap_or_default()));
+    question.connection = stops::of_texts(local, remote);
+    decide(&service, question.from(address(peer)), |decision| {
         let mut headers = wire::headers(decision, wire::retry_after_ms(decision), service.style());
         headers.insert(STATUS, HeaderValue::from(wire::status(decision).as_u16()));
         (if decision.is_allowed { StatusCode::NO_CONTENT } else { StatusCode::FORBIDDEN }, headers).into_response()
@@ -52,7 +61,9 @@ pub(super) async fn traefik(State(service): State<Arc<Service>>, headers: Header
     let known = [("ip", ip), ("method", method), ("host", host), ("path", path)];
     let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Question::of_proxy(name, value?))));
     let attributes = known.collect();
-    decide(&service, Question { attributes, cost: 1 }, |decision| answer(decision, service.style()))
+    // Traefik does not tell the port of the client.
+    let question = Question { attributes, cost: 1, connection: None };
+    decide(&service, question, |decision| answer(decision, service.style()))
 }
 
 fn decide(service: &Service, question: Question, answer: impl FnOnce(&Decision<'_>) -> Response) -> Response {

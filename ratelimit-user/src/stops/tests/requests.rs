@@ -47,6 +47,21 @@ fn what_is_out_of_bounds_is_refused_with_its_reason() {
 
 proptest! {
     #[test]
+    fn a_request_that_is_written_can_be_read(client: String, rule in "[a-z]{1,64}", remote: std::net::Ipv6Addr, port in 1..=u16::MAX) {
+        let connection = Connection {
+            local: std::net::SocketAddr::new(std::net::Ipv6Addr::from_bits(u128::MAX >> 1).into(), u16::MAX),
+            remote: std::net::SocketAddr::new(remote.into(), port),
+        };
+        let long = client.clone() + &"\u{1}".repeat(300);
+        for client in [client, long] {
+            let line = Request { connection, rule: rule.clone(), client: client.clone() }.write();
+            let is_mixed = remote.to_ipv4_mapped().is_some();
+            let Ok(read) = Request::read(&line) else { prop_assert!(is_mixed); continue };
+            prop_assert!(client.starts_with(&read.client) && (client.len() > 64 || read.client == client));
+        }
+    }
+
+    #[test]
     fn no_line_is_a_panic(line: Vec<u8>) {
         let _ = Request::read(&line);
     }

@@ -8,6 +8,7 @@ mod faults;
 mod layer;
 mod nginx;
 mod rules;
+mod stops;
 mod unit;
 mod usage;
 

@@ -6,6 +6,7 @@ use ratelimit_tests::{Nginx, Sandbox};
 use xtask::documents::page::Page;
 
 use super::Server;
+use crate::metrics::series;
 
 /// Returns the status of a page, and its header `Retry-After`.
 fn page(sandbox: &Sandbox, path: &str) -> (u16, String) {
@@ -29,7 +30,8 @@ fn page(sandbox: &Sandbox, path: &str) -> (u16, String) {
 #[test]
 fn nginx_passes_429_on_as_the_documents_show_it_and_lets_requests_pass_without_the_server() {
     let sandbox = Sandbox::new();
-    let rule = "[[check]]\nname = \"login\"\nmatch = { path = \"/login\" }\nkey = \"ip\"\nlimits = \"2/m\"\n";
+    let rule = "stops = \"/nowhere/stops\"\n[[check]]\nname = \"login\"\nmatch = { path = \"/login\" }\nkey = \"ip\"\n\
+                limits = \"2/m\"\nstop-at-nic = true\n";
     let server = Server::start(&sandbox, rule);
     let page_of_docs =
         Page::read(&Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(""), "docs/requests.md").unwrap();
@@ -43,6 +45,11 @@ fn nginx_passes_429_on_as_the_documents_show_it_and_lets_requests_pass_without_t
     let (status, wait) = page(&sandbox, "/login");
     assert_eq!(status, 429);
     assert!((1..=66).contains(&wait.parse::<u64>().unwrap()), "{wait}");
+    // The recipe names the connection of the client, whose address is not known for long enough.
+    let metrics = server.call("GET /metrics HTTP/1.1", "").body;
+    let metrics = series(metrics.as_str().unwrap());
+    let count = |outcome: &str| metrics[&format!("ratelimit_check_stops_total{{outcome=\"{outcome}\"}}")];
+    assert_eq!((count("shared"), count("no_connection")), (1.0, 0.0));
     // No rule counts it.
     assert_eq!(page(&sandbox, "/"), (200, String::new()));
     // A limiter that fails does not stop the service.

@@ -2,6 +2,10 @@
 
 use std::{
     fs,
+    os::unix::{
+        fs::{PermissionsExt as _, chown},
+        net::UnixListener,
+    },
     process::Command,
     time::{Duration, Instant},
 };
@@ -10,11 +14,25 @@ use ratelimit_tests::{Ratelimit, Sandbox, Systemd};
 
 const UNIT: &str = include_str!("../../../../dist/ratelimit-check.service");
 
+/// The socket of the daemon, which only root and the group of the server can open.
+const STOPS: &str = "/run/ratelimit-stops/socket";
+
+/// Listens as the daemon does.
+fn listen(sandbox: &Sandbox) -> UnixListener {
+    sandbox.victim(|| {
+        fs::create_dir("/run/ratelimit-stops").unwrap();
+        let listener = UnixListener::bind(STOPS).unwrap();
+        chown(STOPS, None, Some(991)).unwrap();
+        fs::set_permissions(STOPS, fs::Permissions::from_mode(0o660)).unwrap();
+        listener
+    })
+}
+
 /// Writes the file of the service, with so many requests per day.
 fn write(sandbox: &Sandbox, limit: u32) {
     let text = format!(
         "[serve]\nhttp = \"unix:/run/ratelimit-check/check.sock\"\nrules = \"/var/lib/ratelimit-check/rules.toml\"\n\
-         usage = \"/var/lib/ratelimit-check/usage.db\"\n\
+         usage = \"/var/lib/ratelimit-check/usage.db\"\nstops = \"{STOPS}\"\n\
          [[check]]\nname = \"all\"\nlimits = \"{limit}/d\"\n"
     );
     sandbox.victim(|| fs::write("/run/etc/ratelimit/check.toml", text).unwrap());
@@ -35,14 +53,17 @@ fn the_unit_of_the_server_starts_reloads_and_stops_without_privileges() {
     write(&sandbox, 1);
     assert_eq!(systemd.ok("systemd-analyze verify /run/units/ratelimit.service"), "");
     systemd.ok("systemd-analyze security --offline=true --threshold=15 /run/units/ratelimit.service");
+    let _daemon = listen(&sandbox);
     systemd.ok("systemctl start ratelimit");
     assert_eq!([ask(&sandbox), ask(&sandbox)], ["200", "429"]);
     write(&sandbox, 3);
     systemd.ok("systemctl reload ratelimit");
-    let in_force = || systemd.journal().iter().any(|(_, line)| line == "ratelimit: 1 rule in force");
+    let connected = format!("ratelimit: stops: the daemon answers on {STOPS}");
     let begin = Instant::now();
-    while !in_force() {
-        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", systemd.journal());
+    for expected in ["ratelimit: 1 rule in force", &connected] {
+        while !systemd.journal().iter().any(|(_, line)| line == expected) {
+            assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", systemd.journal());
+        }
     }
     assert_eq!([ask(&sandbox), ask(&sandbox), ask(&sandbox)], ["200", "200", "429"]);
     assert_eq!(systemd.show("User"), "ratelimit-check");

@@ -1,0 +1,40 @@
+//! The key `stop-at-nic` of rules: what it needs.
+
+use super::Requests;
+use crate::{
+    config::{requests::Listen, table::Table},
+    sharing::is_identity,
+};
+
+/// The key.
+pub(super) const KEY: &str = "stop-at-nic";
+/// The most rules with it. Each request is counted for each of them.
+const MOST: usize = 64;
+
+/// Adds a problem if clients of these rules cannot be stopped, and one for each rule that does not tell clients apart.
+pub(super) fn check(tables: &[Table<'_>], requests: &Requests) {
+    let of = |name: &str| tables.iter().find(|table| table.get("name").and_then(text).as_deref() == Some(name));
+    let rules = requests.rules.iter().filter(|rule| rule.stops());
+    let rules: Vec<_> = rules.filter_map(|rule| Some((rule, of(rule.name())?.get(KEY)?))).collect();
+    for (rule, value) in &rules {
+        if !rule.attributes().iter().any(|name| is_identity(name)) {
+            value
+                .wrong("add an attribute to `key` that says who asks, such as user or ip: others would be stopped too");
+        }
+    }
+    let Some((_, first)) = rules.first() else { return };
+    let listens = [&requests.listens.http, &requests.listens.grpc];
+    let mut listens = listens.into_iter().flatten().peekable();
+    if requests.stops.is_none() {
+        first.wrong("add `stops` to the table [serve]: the socket of [stops] in the file of the daemon");
+    } else if listens.peek().is_some() && !listens.any(|listen| matches!(listen, Listen::Unix(_))) {
+        first.wrong("only callers of a Unix socket may name connections: add `http` or `grpc` as unix:/PATH");
+    } else if rules.len() > MOST {
+        first.wrong(format!("at most {MOST} rules can have this key"));
+    }
+}
+
+/// Returns a text without a problem if it is none.
+fn text(value: crate::config::table::Value<'_>) -> Option<String> {
+    value.words().and_then(|words| words.into_iter().next())
+}

@@ -1,0 +1,32 @@
+//! Where a request comes from.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+/// The network bits of an IPv6 address. A limit of the daemon can widen to such a network.
+const NETWORK: u32 = 64;
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// An IPv4 address, or the network of an IPv6 address.
+    pub(super) network: IpAddr,
+    /// Whether the connection is that of a proxy: the caller says that the client has another address.
+    pub(super) is_proxied: bool,
+}
+
+impl Origin {
+    /// Returns the origin of a request over a connection from `remote`, whose caller says that the client has the address
+    /// `named`. None if neither is known.
+    pub(crate) fn of(remote: Option<IpAddr>, named: Option<IpAddr>) -> Option<Self> {
+        let (remote, named) = (remote.map(|ip| ip.to_canonical()), named.map(|ip| ip.to_canonical()));
+        let is_proxied = remote.zip(named).is_some_and(|(remote, named)| remote != named);
+        Some(Self { network: network(remote.or(named)?), is_proxied })
+    }
+}
+
+fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & u128::MAX << (128 - NETWORK)).into(),
+    }
+}

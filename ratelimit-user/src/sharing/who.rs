@@ -1,0 +1,34 @@
+//! By which attributes a rule tells clients apart.
+
+use std::hash::{Hash as _, Hasher as _};
+
+use siphasher::sip::SipHasher13;
+
+use crate::check::Rule;
+
+/// Attributes that say what a request is for. Clients with the same ones are different clients.
+const OF_REQUESTS: [&str; 6] = ["operation", "method", "host", "path", "service", "domain"];
+
+/// Returns whether an attribute says who asks, and not only what for.
+pub(crate) fn is_identity(attribute: &str) -> bool {
+    !OF_REQUESTS.contains(&attribute)
+}
+
+/// The attributes of a rule that say who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Who {
+    pub(super) names: Vec<String>,
+    pub(super) ipv6_prefix: u8,
+    /// Both as a number, which is the same for equal ones.
+    pub(super) id: u64,
+}
+
+impl Who {
+    /// Returns those of a rule.
+    pub(crate) fn of(rule: &Rule) -> Self {
+        let names: Vec<_> = rule.attributes().iter().filter(|name| is_identity(name)).cloned().collect();
+        let mut hasher = SipHasher13::new();
+        (&names, rule.ipv6_prefix()).hash(&mut hasher);
+        Self { names, ipv6_prefix: rule.ipv6_prefix(), id: hasher.finish() }
+    }
+}
