@@ -45,18 +45,11 @@ impl FromStr for Address {
             Some(scheme) if *scheme == Scheme::HTTP => (80, false),
             _ => return Err(other()),
         };
+        // What is around the host is at most a port.
+        let rest = authority.as_str().strip_prefix(authority.host()).ok_or_else(other)?;
+        let port = if rest.is_empty() { usual } else { authority.port_u16().ok_or_else(other)? };
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = authority.port_u16().unwrap_or(usual);
-        // A colon without a port, or a port above 65,535, is a slip.
-        let has_port = authority.port().is_none_or(|_| authority.port_u16().is_some());
-        let has_more = authority.as_str().contains('@') || authority.as_str().ends_with(':');
-        if host.is_empty()
-            || port == 0
-            || !has_port
-            || has_more
-            || !matches!(uri.path(), "" | "/")
-            || uri.query().is_some()
-        {
+        if host.is_empty() || port == 0 || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(other());
         }
         let name = is_encrypted.then(|| ServerName::try_from(host.clone())).transpose().map_err(|_| other())?;

@@ -1,8 +1,8 @@
 //! Questions of callers, within bounds.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+mod json;
 
-use serde::Deserialize;
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use super::access::Peer;
 use crate::{check::ADDRESS, stops::Connection};
@@ -15,14 +15,11 @@ const ATTRIBUTES: usize = 32;
 const BATCH: usize = 100;
 
 /// One request to decide.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(super) struct Question {
     pub(super) attributes: Attributes,
-    #[serde(default = "one")]
     pub(super) cost: u32,
     /// The client's connection to this host.
-    #[serde(default)]
     pub(super) connection: Option<Connection>,
 }
 
@@ -30,8 +27,7 @@ pub(super) struct Question {
 pub(super) type Attributes = BTreeMap<String, String>;
 
 /// Several requests, which are all allowed or none.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(super) struct Batch {
     requests: Vec<Question>,
 }
@@ -41,10 +37,6 @@ pub(super) struct Batch {
 pub(super) struct Requests {
     pub(super) all: Vec<(Attributes, u32)>,
     pub(super) connections: Vec<Option<Connection>>,
-}
-
-fn one() -> u32 {
-    1
 }
 
 impl Question {
@@ -99,8 +91,9 @@ impl Batch {
             return Err(format!("requests: expected 1 to {BATCH} of them"));
         }
         let mut requests = Requests::default();
-        for question in self.requests {
-            let Question { attributes, cost, connection } = question.within_bounds()?;
+        for (number, question) in (1..).zip(self.requests) {
+            let within = question.within_bounds().map_err(|problem| format!("request {number}: {problem}"));
+            let Question { attributes, cost, connection } = within?;
             requests.all.push((attributes, cost));
             requests.connections.push(connection);
         }
