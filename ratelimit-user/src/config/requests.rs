@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     check::{ADDRESS, MEMORY, Rule},
-    usage::UsageFile,
+    usage::UsagePlace,
 };
 
 /// Attributes that every file may use. `[serve]` can name more.
@@ -51,7 +51,7 @@ pub struct Requests {
     /// Tokens of callers.
     pub tokens: Vec<Token>,
     /// Where the usage of clients is kept.
-    pub usage: Option<UsageFile>,
+    pub usage: Option<UsagePlace>,
     /// The rules.
     pub rules: Vec<Rule>,
     /// The keys of each rule, by its name. Only [`parse`] fills this.

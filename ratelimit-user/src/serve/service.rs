@@ -26,13 +26,13 @@ pub(super) struct Service {
     tokens: RwLock<Tokens>,
     clock: Clock,
     pub(super) counts: Counts,
-    pub(super) fleet: InFleet,
+    pub(super) fleet: Arc<InFleet>,
     pub(super) usage: Option<Arc<Kept>>,
     is_ending: AtomicBool,
 }
 
 impl Service {
-    pub(super) fn new(rules: Vec<Rule>, usage: Option<Arc<Kept>>) -> anyhow::Result<Self> {
+    pub(super) fn new(rules: Vec<Rule>, fleet: Arc<InFleet>, usage: Option<Arc<Kept>>) -> anyhow::Result<Self> {
         let mut seed = [0; 16];
         getrandom(&mut seed, GetRandomFlags::empty())?;
         let (first, second) = seed.split_at(8);
@@ -42,7 +42,7 @@ impl Service {
             tokens: RwLock::default(),
             clock: Clock::start(),
             counts: Counts::default(),
-            fleet: InFleet::default(),
+            fleet,
             usage,
             is_ending: AtomicBool::new(false),
         })

@@ -1,5 +1,8 @@
 //! Servers of requests that share limits through a real Redis.
 
+mod member;
+mod rules;
+
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,

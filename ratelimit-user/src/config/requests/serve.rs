@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     config::table::Table,
-    usage::{UsageFile, UsageOptions},
+    usage::{UsageOptions, UsagePlace},
 };
 
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ pub(super) struct Serve {
     /// Attributes besides those that every file may use.
     pub(super) attributes: Vec<String>,
     pub(super) store: Option<PathBuf>,
-    pub(super) usage: Option<UsageFile>,
+    pub(super) usage: Option<UsagePlace>,
 }
 
 /// Returns what the options of the table say. Adds a problem if they leave the rules open to other machines.
@@ -76,5 +76,5 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
     if rules.as_ref().is_some_and(|path| !path.is_absolute()) {
         wrong("rules", "expected an absolute path".to_owned());
     }
-    Serve { listens: Listens { http, grpc }, encryption, attributes, store: rules, usage: usage.file() }
+    Serve { listens: Listens { http, grpc }, encryption, attributes, store: rules, usage: usage.place() }
 }

@@ -38,6 +38,10 @@ pub(in crate::serve) struct InForce {
 impl InForce {
     /// Returns the rules of both. Fails with all problems in one line.
     pub(in crate::serve) fn new(operators: Arc<Operators>, contents: Contents) -> Result<Self, String> {
+        // Those of an engine can be any number.
+        if operators.rules.len() + contents.rules.len() > MOST_RULES {
+            return Err(too_many());
+        }
         let mut all = Self { operators, stored: BTreeMap::new(), version: contents.version };
         for (name, stored) in contents.rules {
             if all.operators.keys.contains_key(&name) {
@@ -71,7 +75,7 @@ impl InForce {
     /// Checks what only all rules together can break.
     fn check(&self) -> Result<(), String> {
         if self.len() > MOST_RULES {
-            return Err(format!("at most {MOST_RULES} rules for requests are possible: delete one first"));
+            return Err(too_many());
         }
         // Callers share the memory of the server. An operator may give its own rules more.
         let own = self.stored.values().filter_map(|(_, rule)| rule.own_memory());
@@ -122,4 +126,8 @@ impl InForce {
     pub(super) fn operators(&self) -> Arc<Operators> {
         Arc::clone(&self.operators)
     }
+}
+
+fn too_many() -> String {
+    format!("at most {MOST_RULES} rules for requests are possible: delete one first")
 }

@@ -4,13 +4,20 @@ mod audit;
 mod book;
 mod error;
 mod file;
+mod follow;
 mod in_force;
+mod local;
+mod member;
+mod problem;
+mod shared;
 mod store;
 
 pub(in crate::serve) use self::{
     book::{Author, Book, Change, Done, Keeper},
     error::RuleError,
+    follow::follow,
     in_force::{InForce, Operators},
+    member::{Link, Member},
 };
 
 #[cfg(test)]

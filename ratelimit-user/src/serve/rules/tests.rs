@@ -219,6 +219,7 @@ fn a_log_begins_a_new_file_and_keeps_one_older_one() {
     for version in 1..100 {
         let entry = audit::Entry {
             at: Timestamp::UNIX_EPOCH,
+            server: None,
             token: "team",
             address: None,
             action: "update",

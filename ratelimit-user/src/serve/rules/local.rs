@@ -1,0 +1,53 @@
+//! Rules of callers that one server keeps for itself.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{
+    audit::{Audit, Entry},
+    file::{FileStore, beside},
+    store::{Store, StoreError, Write},
+};
+use crate::config::requests::stored::Contents;
+
+/// A file with rules, and the log of their changes beside it.
+pub(super) struct Local {
+    file: FileStore,
+    audit: Audit,
+}
+
+impl Local {
+    /// Takes a file, which need not exist, for this server. Returns its rules too.
+    pub(super) fn open(path: &Path) -> Result<(Self, Contents), StoreError> {
+        let file = FileStore::open(path)?;
+        let contents = file.read()?;
+        let audit = Audit::open(path, contents.version)
+            .map_err(|error| StoreError::Unusable(format!("{}: {error}", beside(path, "log").display())))?;
+        Ok((Self { file, audit }, contents))
+    }
+}
+
+impl Store for Local {
+    fn known(&self) -> Result<Contents, StoreError> {
+        // The file could have been changed by hand.
+        self.file.read()
+    }
+
+    fn version(&self) -> u64 {
+        self.audit.version()
+    }
+
+    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
+        let added = self.audit.add(entry);
+        let added = added.map_err(|error| StoreError::Unusable(format!("the log of changes: {error}")))?;
+        self.file.write(write).inspect_err(|_| {
+            // At the next start, the log would say otherwise that this change is undone.
+            let _ = added.undo();
+        })
+    }
+
+    fn last(&self, most: usize) -> Result<Vec<Value>, StoreError> {
+        self.audit.last(most).map_err(|error| StoreError::Unusable(format!("the log of changes: {error}")))
+    }
+}

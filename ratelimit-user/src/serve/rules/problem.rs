@@ -1,0 +1,27 @@
+//! Tells the operator of a problem once, and of its end.
+
+use crate::controller::notify::journal::{self, Level};
+
+/// A problem that lasts for a while.
+#[derive(Debug, Default)]
+pub(super) struct Problem {
+    is_there: bool,
+}
+
+impl Problem {
+    /// Tells of it, unless that was done.
+    pub(super) fn is_there(&mut self, text: impl FnOnce() -> String) {
+        if !self.is_there {
+            journal::say(Level::Warning, &format!("fleet: {}", text()));
+        }
+        self.is_there = true;
+    }
+
+    /// Tells of its end.
+    pub(super) fn is_gone(&mut self, text: &str) {
+        if self.is_there {
+            journal::say(Level::Info, &format!("fleet: {text}"));
+        }
+        self.is_there = false;
+    }
+}
