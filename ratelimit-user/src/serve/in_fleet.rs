@@ -4,11 +4,16 @@ use std::{
     fmt::Write as _,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
-use crate::check::Limiter;
+use tokio::sync::watch;
+
+use crate::{check::Limiter, fleet::engine::Engine};
+
+/// The engine, while it answers.
+pub(super) type Link = watch::Receiver<Option<Engine>>;
 
 /// What the server knows of its fleet. Without a fleet, it knows nothing.
 #[derive(Debug, Default)]
@@ -20,6 +25,8 @@ pub(super) struct InFleet {
     seed: Mutex<Option<u128>>,
     reports: AtomicU64,
     failures: AtomicU64,
+    /// Rules that differ from those of other servers.
+    differences: AtomicUsize,
     /// The version of the rules of callers, and whether the engine has others. None without such rules.
     rules: Mutex<Option<(u64, bool)>>,
 }
@@ -58,6 +65,11 @@ impl InFleet {
         *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = Some((version, are_others));
     }
 
+    /// Shows how many rules differ from those of other servers.
+    pub(super) fn show_differences(&self, count: usize) {
+        self.differences.store(count, Ordering::Relaxed);
+    }
+
     /// Adds its metrics.
     pub(super) fn write(&self, page: &mut String, limiter: &Limiter) {
         if !self.is_member.load(Ordering::Relaxed) {
@@ -91,6 +103,12 @@ impl InFleet {
                 "counter",
                 "Calls that the engine has not answered.",
                 self.failures.load(Ordering::Relaxed),
+            ),
+            (
+                "differing_rules",
+                "gauge",
+                "Rules that another server has with other limits.",
+                self.differences.load(Ordering::Relaxed) as u64,
             ),
         ]
         .into_iter()

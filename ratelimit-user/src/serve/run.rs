@@ -20,7 +20,7 @@ use tokio::{
 
 use super::{
     access::Tokens,
-    certificate,
+    alike, certificate,
     fleet::{self, Fleet},
     grpc, http,
     in_fleet::InFleet,
@@ -106,6 +106,10 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         let grpc = open(listens.grpc.as_ref(), (Protocol::Http2, each), shown.as_ref(), grpc_routes).await?;
         if let Some(fleet) = fleet {
             tokio::spawn(fleet::follow(Arc::clone(&service), fleet));
+        }
+        if let Some(Member { name, link, shown: alike, .. }) = member {
+            let address = listens.shown(shown.is_some());
+            tokio::spawn(alike::follow(Arc::clone(&book), link, alike, [name, address]));
         }
         if follows {
             tokio::spawn(follow(book));

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use tokio::runtime::Handle;
 
-use super::rules::Link;
+use super::in_fleet::Link;
 use crate::{
     check::Record,
     controller::notify::journal::{self, Level},

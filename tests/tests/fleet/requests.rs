@@ -1,7 +1,9 @@
 //! Servers of requests that share limits through a real Redis.
 
 mod member;
+mod rights;
 mod rules;
+mod usage;
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},

@@ -2,6 +2,7 @@
 
 pub mod bans;
 pub mod followed;
+pub mod limits;
 pub mod rules;
 pub mod seed;
 pub mod usage;

@@ -117,6 +117,16 @@ impl InForce {
         self.operators.keys.contains_key(name)
     }
 
+    /// Returns the names of the operator's rules, each with a text that is equal for equal rules.
+    pub(in crate::serve) fn limits_of_operator(&self) -> Vec<(&str, String)> {
+        // Each server has as much memory as it needs.
+        let limits = |keys: &Keys| {
+            let each = keys.iter().filter(|(key, _)| *key != "clients");
+            each.map(|(key, value)| format!("{key} = {}\n", plain(value))).collect()
+        };
+        self.operators.keys.iter().map(|(name, keys)| (&**name, limits(keys))).collect()
+    }
+
     /// Returns the version of the last change.
     pub(super) fn version(&self) -> u64 {
         self.version
@@ -125,6 +135,18 @@ impl InForce {
     /// Returns the operator's rules.
     pub(super) fn operators(&self) -> Arc<Operators> {
         Arc::clone(&self.operators)
+    }
+}
+
+/// Returns a value in words. A list of one value is that value.
+fn plain(value: &toml::Value) -> String {
+    match value {
+        toml::Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(", "),
+        toml::Value::Table(values) => {
+            let each = values.iter().map(|(key, value)| format!("{key} = {}", plain(value)));
+            format!("{{ {} }}", each.collect::<Vec<_>>().join("; "))
+        }
+        value => value.to_string(),
     }
 }
 

@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use tokio::{runtime::Handle, sync::watch};
+use tokio::runtime::Handle;
 
-use crate::{fleet::engine::Engine, serve::in_fleet::InFleet};
-
-/// The engine, while it answers.
-pub(in crate::serve) type Link = watch::Receiver<Option<Engine>>;
+use crate::serve::in_fleet::{InFleet, Link};
 
 /// This server in its fleet.
 #[derive(Clone)]

@@ -17,7 +17,8 @@ pub(in crate::serve) use self::{
     error::RuleError,
     follow::follow,
     in_force::{InForce, Operators},
-    member::{Link, Member},
+    member::Member,
+    problem::Problem,
 };
 
 #[cfg(test)]

@@ -4,13 +4,13 @@ use crate::controller::notify::journal::{self, Level};
 
 /// A problem that lasts for a while.
 #[derive(Debug, Default)]
-pub(super) struct Problem {
+pub(in crate::serve) struct Problem {
     is_there: bool,
 }
 
 impl Problem {
     /// Tells of it, unless that was done.
-    pub(super) fn is_there(&mut self, text: impl FnOnce() -> String) {
+    pub(in crate::serve) fn is_there(&mut self, text: impl FnOnce() -> String) {
         if !self.is_there {
             journal::say(Level::Warning, &format!("fleet: {}", text()));
         }
@@ -18,7 +18,7 @@ impl Problem {
     }
 
     /// Tells of its end.
-    pub(super) fn is_gone(&mut self, text: &str) {
+    pub(in crate::serve) fn is_gone(&mut self, text: &str) {
         if self.is_there {
             journal::say(Level::Info, &format!("fleet: {text}"));
         }

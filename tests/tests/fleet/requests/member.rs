@@ -36,7 +36,12 @@ pub(super) struct Answer {
 
 /// The table of a fleet.
 pub(super) fn fleet(port: u16) -> String {
-    format!("[fleet]\nengine = \"redis://127.0.0.1:{}\"\nname = \"server{port}\"\nperiod = \"100ms\"\n", Redis::PORT)
+    format!("{}engine = \"redis://127.0.0.1:{}\"\n", fleet_of(port), Redis::PORT)
+}
+
+/// The table of a fleet without its engine.
+pub(super) fn fleet_of(port: u16) -> String {
+    format!("[fleet]\nname = \"server{port}\"\nperiod = \"100ms\"\n")
 }
 
 impl<'a> Member<'a> {

@@ -3,6 +3,7 @@
 use std::{fs, thread, time::Duration};
 
 use ratelimit_tests::{Folder, Redis, Sandbox};
+use rustix::process::Signal;
 
 use super::member::{Member, ask_engine, at_the_engine, fleet};
 use crate::stage::until;
@@ -183,4 +184,32 @@ fn rules_in_the_engine_that_make_no_sense_change_nothing_and_are_told_once() {
     }
     assert_eq!((one.ask("team", "17"), one.ask("team", "17"), one.ask("team", "17")), (200, 200, 429));
     one.end();
+}
+
+#[test]
+fn servers_tell_that_rules_of_the_same_name_differ_and_that_they_do_not_any_more() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    let rule = |limit: &str, keys: &str| format!("[[check]]\nname = \"api\"\nlimits = {limit}\n{keys}");
+    let start = |port, rule: &str| Member::start(&sandbox, port, Folder::new(), "", &(fleet(port) + rule));
+    let mut one = start(8_081, &rule("\"10/s\"", ""));
+    // The same limit in other words, and with other memory.
+    let mut other = start(8_082, &rule("[\"10/s\"]", "clients = 64\n"));
+    let mut third = start(8_083, &rule("\"20/s\"", ""));
+    let line = third.await_line("rules differ");
+    assert!(line.contains(": api on server808") && line.ends_with("so use the same rules"), "{line}");
+    for member in [&mut one, &mut other] {
+        let line = member.await_line("rules differ");
+        assert!(line.contains(": api on server8083: "), "{line}");
+        assert_eq!(member.metric("ratelimit_check_differing_rules"), Some(1.0));
+    }
+    let text = fs::read_to_string(third.folder.file()).unwrap();
+    third.folder.write(&text.replace("20/s", "10/s"));
+    third.daemon.process.signal(Signal::HUP);
+    third.await_line("rules in force");
+    for member in [&mut one, &mut other, &mut third] {
+        member.await_line("rules of the same name have the same limits on all servers");
+        assert_eq!(member.metric("ratelimit_check_differing_rules"), Some(0.0));
+    }
+    [one, other, third].into_iter().for_each(|member| drop(member.end()));
 }
