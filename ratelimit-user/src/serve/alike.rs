@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use super::{
     in_fleet::{InFleet, Link},
-    rules::{Book, Problem},
+    rules::{Book, Problem, few_of},
 };
 use crate::fleet::kept::{bans, limits};
 
@@ -14,8 +14,6 @@ use crate::fleet::kept::{bans, limits};
 const STEP: Duration = Duration::from_secs(5);
 /// Time after which a server is forgotten.
 const LIFE: Duration = Duration::from_secs(15);
-/// Rules in a line of the log.
-const SHOWN: usize = 5;
 
 /// Looks again and again, as the server with this name and address.
 pub(super) async fn follow(
@@ -49,11 +47,9 @@ pub(super) async fn follow(
 
 fn in_words(found: &[limits::Difference]) -> String {
     let of = |limits::Difference { rule, server }: &limits::Difference| format!("{rule} on {}", bans::name(server));
-    let names: Vec<_> = found.iter().take(SHOWN).map(of).collect();
-    let others = found.len().saturating_sub(SHOWN);
-    let others = if others > 0 { format!(" and {others} others") } else { String::new() };
+    let names: Vec<_> = found.iter().map(of).collect();
     format!(
-        "rules differ from those of other servers: {}{others}: limits of different sizes are not shared, so use the same rules",
-        names.join(", ")
+        "rules differ from those of other servers: {}: limits of different sizes are not shared, so use the same rules",
+        few_of(&names)
     )
 }

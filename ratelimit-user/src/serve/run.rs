@@ -112,7 +112,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
             tokio::spawn(alike::follow(Arc::clone(&book), link, alike, [name, address]));
         }
         if follows {
-            tokio::spawn(follow(book));
+            tokio::spawn(follow(Arc::clone(&book)));
         }
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
@@ -144,6 +144,8 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         service_manager::stopping();
         service.end();
         tokio::join!(end(http), end(grpc));
+        // Nothing waits for the engine when the runtime ends.
+        let _ = spawn_blocking(move || book.close()).await;
         Ok(())
     })
 }

@@ -109,6 +109,9 @@ impl AnyWriter {
             Self::File(writer) => writer.write(now()).map_err(|error| error.to_string()),
             Self::Fleet(writer, link, runtime) => {
                 writer.collect();
+                if writer.is_empty() {
+                    return Ok(());
+                }
                 let engine = link.borrow().clone().ok_or("the engine of the fleet does not answer")?;
                 runtime.block_on(writer.write(&engine.within(PATIENCE))).map_err(|error| error.to_string())
             }

@@ -56,7 +56,8 @@ pub(super) struct Audit {
 
 impl Audit {
     /// Opens the log beside a file of rules, whose last change is `version`. What a killed server has left half is removed.
-    pub(super) fn open(rules: &Path, version: u64) -> io::Result<Self> {
+    /// A file that is a copy of other rules undoes no change of the log.
+    pub(super) fn open(rules: &Path, version: u64, is_copy: bool) -> io::Result<Self> {
         let mut audit = Self { path: beside(rules, "log"), most: MOST, version };
         let mut file = audit.file()?;
         let length = file.metadata()?.len();
@@ -75,9 +76,9 @@ impl Audit {
             && let Some(later) = last.get("version").and_then(Value::as_u64).filter(|later| *later > version)
             && let Some(entry) = last.as_object_mut()
         {
-            // The server was killed before it wrote the rules.
+            // The server was killed before it wrote the rules, unless they are a copy.
             audit.version = later;
-            if entry.get("action").is_some_and(|action| action != "undone") {
+            if !is_copy && entry.get("action").is_some_and(|action| action != "undone") {
                 entry.insert("at".to_owned(), Timestamp::now().to_string().into());
                 entry.insert("action".to_owned(), "undone".into());
                 audit.write(&last)?;
@@ -126,25 +127,16 @@ impl Audit {
         }
     }
 
-    /// Returns the last changes, the newest first. There are fewer than `most` if they are large.
-    pub(super) fn last(&self, most: usize) -> io::Result<Vec<Value>> {
-        let mut lines: VecDeque<String> = VecDeque::new();
-        let mut bytes = 0;
+    /// Opens the files of the log, the older one first. No change may replace a file meanwhile.
+    pub(super) fn files(&self) -> io::Result<Vec<File>> {
+        let mut files = Vec::new();
         for path in [&beside(&self.path, "1"), &self.path] {
-            let file = match File::open(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                file => file?,
-            };
-            for line in BufReader::new(file).lines() {
-                let line = line?;
-                bytes += line.len();
-                lines.push_back(line);
-                while lines.len() > most || (bytes > ANSWER && lines.len() > 1) {
-                    bytes -= lines.pop_front().map_or(0, |line| line.len());
-                }
+            match File::open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                file => files.push(file?),
             }
         }
-        Ok(lines.iter().rev().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        Ok(files)
     }
 
     fn file(&self) -> io::Result<File> {
@@ -153,6 +145,24 @@ impl Audit {
         let file = options.open(&self.path)?;
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("is not a regular file")) }
     }
+}
+
+/// Returns the last changes of these files, the newest first. There are fewer than `most` if they are large. A line that is
+/// being written is left out.
+pub(super) fn last(files: Vec<File>, most: usize) -> io::Result<Vec<Value>> {
+    let mut lines: VecDeque<String> = VecDeque::new();
+    let mut bytes = 0;
+    for file in files {
+        for line in BufReader::new(file).lines() {
+            let line = line?;
+            bytes += line.len();
+            lines.push_back(line);
+            while lines.len() > most || (bytes > ANSWER && lines.len() > 1) {
+                bytes -= lines.pop_front().map_or(0, |line| line.len());
+            }
+        }
+    }
+    Ok(lines.iter().rev().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 /// A line of the log that can still be taken back.

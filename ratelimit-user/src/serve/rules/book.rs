@@ -17,7 +17,7 @@ use super::{
     local::Local,
     member::Member,
     shared::Shared,
-    store::{Store, StoreError, Write},
+    store::{ReadLog, Store, StoreError, Write},
 };
 use crate::{
     check::Rule,
@@ -180,12 +180,21 @@ impl Book {
         Ok(Done { version })
     }
 
+    /// Changes nothing from now on. Returns after the last change.
+    pub(in crate::serve) fn close(&self) {
+        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Returns the last changes, the newest first.
     pub(in crate::serve) fn log(&self, most: usize) -> Result<Vec<Value>, RuleError> {
-        // No change replaces the file meanwhile.
+        Ok(self.last_changes()?(most)?)
+    }
+
+    /// Returns what reads the log, while changes go on.
+    pub(super) fn last_changes(&self) -> Result<ReadLog, RuleError> {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Keeper(store)) = &*keeper else { return Err(RuleError::NoStore) };
-        Ok(store.last(most)?)
+        Ok(store.log()?)
     }
 
     fn put(&self, next: InForce) {

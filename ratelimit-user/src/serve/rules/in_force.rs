@@ -91,11 +91,12 @@ impl InForce {
         self.operators.rules.len() + self.stored.len()
     }
 
-    /// Returns all rules, those of the operator first. Together they have as much memory as one.
+    /// Returns all rules, those of the operator first. Those of the operator together have as much memory as one, and so have
+    /// those of callers. So callers take no memory from rules of the operator.
     pub(in crate::serve) fn rules(&self) -> Vec<Rule> {
-        let memory = MEMORY / self.len().max(1);
-        let all = self.operators.rules.iter().chain(self.stored.values().map(|(_, rule)| rule));
-        all.map(|rule| rule.clone().with_memory(memory)).collect()
+        let own = self.operators.rules.iter().map(|rule| (rule, self.operators.rules.len()));
+        let stored = self.stored.values().map(|(_, rule)| (rule, self.stored.len()));
+        own.chain(stored).map(|(rule, count)| rule.clone().with_memory(MEMORY / count)).collect()
     }
 
     /// Returns the names, versions and keys of all rules. A rule of the operator has no version.

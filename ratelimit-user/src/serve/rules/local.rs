@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-
 use super::{
-    audit::{Audit, Entry},
+    audit::{self, Audit, Entry},
     file::{FileStore, beside},
-    store::{Store, StoreError, Write},
+    store::{ReadLog, Store, StoreError, Write},
 };
 use crate::config::requests::stored::Contents;
 
@@ -22,7 +20,7 @@ impl Local {
     pub(super) fn open(path: &Path) -> Result<(Self, Contents), StoreError> {
         let file = FileStore::open(path)?;
         let contents = file.read()?;
-        let audit = Audit::open(path, contents.version)
+        let audit = Audit::open(path, contents.version, contents.fleet.is_some())
             .map_err(|error| StoreError::Unusable(format!("{}: {error}", beside(path, "log").display())))?;
         Ok((Self { file, audit }, contents))
     }
@@ -47,7 +45,9 @@ impl Store for Local {
         })
     }
 
-    fn last(&self, most: usize) -> Result<Vec<Value>, StoreError> {
-        self.audit.last(most).map_err(|error| StoreError::Unusable(format!("the log of changes: {error}")))
+    fn log(&self) -> Result<ReadLog, StoreError> {
+        let unread = |error: std::io::Error| StoreError::Unusable(format!("the log of changes: {error}"));
+        let files = self.audit.files().map_err(unread)?;
+        Ok(Box::new(move |most| audit::last(files, most).map_err(unread)))
     }
 }

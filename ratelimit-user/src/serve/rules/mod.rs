@@ -18,7 +18,7 @@ pub(in crate::serve) use self::{
     follow::follow,
     in_force::{InForce, Operators},
     member::Member,
-    problem::Problem,
+    problem::{Problem, few_of},
 };
 
 #[cfg(test)]

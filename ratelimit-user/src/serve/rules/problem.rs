@@ -2,6 +2,18 @@
 
 use crate::controller::notify::journal::{self, Level};
 
+/// Names in a line of the log.
+const NAMES: usize = 5;
+
+/// Returns the first few names of a line, and how many others there are.
+pub(in crate::serve) fn few_of(names: &[String]) -> String {
+    let few = names.get(..NAMES).unwrap_or(names).join(", ");
+    match names.len().saturating_sub(NAMES) {
+        0 => few,
+        others => format!("{few} and {others} others"),
+    }
+}
+
 /// A problem that lasts for a while.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Problem {

@@ -2,15 +2,12 @@
 
 use std::{path::Path, time::Duration};
 
-use jiff::Timestamp;
-use serde_json::Value;
-
 use super::{
     audit::Entry,
     file::FileStore,
     member::Member,
-    problem::Problem,
-    store::{Store, StoreError, Write},
+    problem::{Problem, few_of},
+    store::{ReadLog, Store, StoreError, Write},
 };
 use crate::{
     config::requests::stored::{self, Contents},
@@ -25,11 +22,10 @@ use crate::{
     },
     text::excerpt::message,
 };
+use jiff::Timestamp;
 
 /// Time for a call. The text can be large, and no request waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Names of rules in a line of the log.
-const NAMES: usize = 5;
 
 /// The rules of a fleet, as one server knows them.
 pub(super) struct Shared {
@@ -208,21 +204,16 @@ impl Shared {
             let keys = |contents: &Contents| contents.rules.get(*name).map(|rule| rule.keys.clone());
             keys(&self.known) != keys(contents)
         };
-        let gone: Vec<_> = self.known.rules.keys().filter(is_gone).map(String::as_str).collect();
+        let gone: Vec<_> = self.known.rules.keys().filter(is_gone).cloned().collect();
         if gone.is_empty() {
             return;
         }
-        let names = gone.iter().take(NAMES).copied().collect::<Vec<_>>().join(", ");
-        let others = gone.len().saturating_sub(NAMES);
-        let others = if others > 0 { format!(" and {others} others") } else { String::new() };
         let place = match self.copy.set_aside(&self.known) {
             Ok(path) => format!("{} has the rules before", path.display()),
             Err(error) => format!("the rules before cannot be kept: {error}"),
         };
-        tell(
-            Level::Warning,
-            &format!("the rules of callers in the engine replace {names}{others} of this server: {place}"),
-        );
+        let names = few_of(&gone);
+        tell(Level::Warning, &format!("the rules of callers in the engine replace {names} of this server: {place}"));
     }
 
     fn show(&self) {
@@ -278,12 +269,14 @@ impl Store for Shared {
         self.put(&engine, next, entry)
     }
 
-    fn last(&self, most: usize) -> Result<Vec<Value>, StoreError> {
+    fn log(&self) -> Result<ReadLog, StoreError> {
         let unread = |error: &str| StoreError::Unreachable(format!("the log of changes cannot be read: {error}"));
         let engine = self.engine().map_err(|_| unread("the engine of the fleet does not answer"))?;
-        let texts = self.member.runtime.block_on(self.followed.store().texts(&engine, most));
-        let texts = texts.map_err(|error| unread(&error.to_string()))?;
-        Ok(texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
+        let (store, runtime) = (self.followed.store().clone(), self.member.runtime.clone());
+        Ok(Box::new(move |most| {
+            let texts = runtime.block_on(store.texts(&engine, most)).map_err(|error| unread(&error.to_string()))?;
+            Ok(texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
+        }))
     }
 }
 

@@ -50,6 +50,9 @@ impl Write<'_> {
     }
 }
 
+/// Returns so many of the last changes, the newest first.
+pub(super) type ReadLog = Box<dyn FnOnce(usize) -> Result<Vec<Value>, StoreError> + Send>;
+
 /// A place for rules of callers, with the log of their changes.
 pub(super) trait Store: Send {
     /// Returns rules that others have put there. [`Self::settle`] must follow.
@@ -71,6 +74,6 @@ pub(super) trait Store: Send {
     /// Writes or deletes one rule if its version is still the expected one. After a failure, nothing is changed.
     fn write(&mut self, write: Write<'_>, entry: &Entry<'_>) -> Result<(), StoreError>;
 
-    /// Returns the last changes, the newest first.
-    fn last(&self, most: usize) -> Result<Vec<Value>, StoreError>;
+    /// Returns what reads the log. Changes go on meanwhile.
+    fn log(&self) -> Result<ReadLog, StoreError>;
 }

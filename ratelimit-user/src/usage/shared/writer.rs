@@ -44,6 +44,12 @@ impl SharedWriter {
         self.recorder.drain(&mut self.waiting);
     }
 
+    /// Returns whether there is nothing to write.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.begun.is_empty()
+    }
+
     /// Writes what was collected.
     ///
     /// # Errors
