@@ -1,5 +1,6 @@
 //! Servers of requests that share limits through a real Redis.
 
+mod lies;
 mod member;
 mod rights;
 mod rules;

@@ -4,7 +4,6 @@ use std::{
     collections::VecDeque,
     fs::{self, File, OpenOptions},
     io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
-    net::IpAddr,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
@@ -13,8 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::file::beside;
-use crate::config::requests::written::Keys;
+use super::{entry::Entry, file::beside};
 
 /// The size in bytes from which on the next change begins a new file.
 const MOST: u64 = 16 << 20;
@@ -22,28 +20,6 @@ const MOST: u64 = 16 << 20;
 const ANSWER: usize = 1 << 20;
 /// Bytes at the end of a file that have the last line.
 const TAIL: u64 = 256 << 10;
-
-/// One change.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Entry<'a> {
-    pub(super) at: Timestamp,
-    /// The name of the server, in a fleet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) server: Option<&'a str>,
-    /// The name of the caller's token.
-    pub(super) token: &'a str,
-    /// None for callers of a Unix socket.
-    pub(super) address: Option<IpAddr>,
-    /// `create`, `update`, `delete`, or `undone` for a change that the log has and the rules have not. In a fleet also
-    /// `join` and `restore`, for all rules of a server that the engine did not have.
-    pub(super) action: &'static str,
-    pub(super) name: &'a str,
-    pub(super) old_version: Option<u64>,
-    /// The version of this change.
-    pub(super) version: u64,
-    pub(super) old: Option<&'a Keys>,
-    pub(super) new: Option<&'a Keys>,
-}
 
 /// The file of the log, and an older one.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    audit::Entry,
+    entry::Entry,
     error::RuleError,
     in_force::{InForce, Operators},
     local::Local,

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::{
-    audit::{self, Audit, Entry},
+    audit::{self, Audit},
+    entry::Entry,
     file::{FileStore, beside},
     store::{ReadLog, Store, StoreError, Write},
 };

@@ -2,6 +2,7 @@
 
 mod audit;
 mod book;
+mod entry;
 mod error;
 mod file;
 mod follow;

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use super::{
-    audit::Entry,
+    entry::Entry,
     file::FileStore,
     member::Member,
     problem::{Problem, few_of},

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::audit::Entry;
+use super::entry::Entry;
 use crate::config::requests::{
     stored::{Contents, Stored},
     written::Keys,

@@ -248,7 +248,7 @@ fn a_log_begins_a_new_file_and_keeps_one_older_one() {
     audit.limit(2_000);
     let rule = keys("1/s");
     for version in 1..100 {
-        let entry = audit::Entry {
+        let entry = entry::Entry {
             at: Timestamp::UNIX_EPOCH,
             server: None,
             token: "team",
