@@ -36,7 +36,7 @@ use super::{
 pub use crate::wire::HeaderStyle;
 use crate::{
     check::{ADDRESS, MEMORY, Rule},
-    usage::UsageFile,
+    usage::UsagePlace,
 };
 
 /// Attributes that every file may use. `[serve]` can name more.
@@ -56,7 +56,7 @@ pub struct Requests {
     /// Tokens of callers.
     pub tokens: Vec<Token>,
     /// Where the usage of clients is kept.
-    pub usage: Option<UsageFile>,
+    pub usage: Option<UsagePlace>,
     /// The rules.
     pub rules: Vec<Rule>,
     /// The keys of each rule, by its name. Only [`parse`] fills this.

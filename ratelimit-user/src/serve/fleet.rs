@@ -4,7 +4,10 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use ratelimit_common::fleet::share::Terms;
 use rustix::rand::{GetRandomFlags, getrandom};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
+};
 
 use super::service::Service;
 use crate::{
@@ -41,21 +44,23 @@ pub(super) struct Fleet {
     engine: Address,
     terms: Terms,
     weight: f64,
+    shares: bool,
+    /// Where others of this server find the engine.
+    link: watch::Sender<Option<Engine>>,
 }
 
 impl Fleet {
-    /// Returns the fleet of the file, or why requests are not shared in it.
-    pub(super) fn of(fleet: fleet::Fleet) -> Result<Self, &'static str> {
+    /// Returns the fleet of the file, and a warning if its limits are not shared. None if it has no server as engine.
+    pub(super) fn of(fleet: fleet::Fleet, link: watch::Sender<Option<Engine>>) -> (Option<Self>, Option<&'static str>) {
         let fleet::Fleet { engine, terms, weight, accepts, .. } = fleet;
-        match engine {
-            _ if !accepts.limits => Err("limits for requests are not shared, since `accept` has no limits"),
-            Place::Hosts(_) => Err("limits for requests are not shared by gossip: that needs a server as engine"),
-            Place::Server(engine) => {
-                // A server of requests does not know the load of its host.
-                let weight = if let Weight::Fixed(weight) = weight { weight } else { 1.0 };
-                Ok(Self { engine, terms, weight })
-            }
-        }
+        let Place::Server(engine) = engine else {
+            return (None, Some("limits for requests are not shared by gossip: that needs a server as engine"));
+        };
+        // A server of requests does not know the load of its host.
+        let weight = if let Weight::Fixed(weight) = weight { weight } else { 1.0 };
+        let warning = "limits for requests are not shared, since `accept` has no limits";
+        let fleet = Self { engine, terms, weight, shares: accepts.limits, link };
+        (Some(fleet), (!accepts.limits).then_some(warning))
     }
 }
 
@@ -65,12 +70,16 @@ pub(super) async fn follow(service: Arc<Service>, fleet: Fleet) -> Infallible {
     let mut told = Told { is_up: None, since: Instant::now() };
     loop {
         let error = match connect(&fleet, &service).await {
-            Ok(engine) => share(&service, &fleet, &engine, &mut told).await,
+            Ok(engine) => {
+                fleet.link.send_replace(Some(engine.clone()));
+                share(&service, &fleet, &engine, &mut told).await
+            }
             Err(error) => {
                 service.fleet.count(0, true);
                 error
             }
         };
+        fleet.link.send_replace(None);
         told.down(&service, &fleet, &error);
         let [shortest, longest] = TRIES;
         let pause = (told.since.elapsed() / PART).mul_f64(fastrand::f64()).clamp(shortest, longest);
@@ -91,7 +100,8 @@ impl Told {
             return;
         }
         let after = self.is_up.map(|_| format!(" again, after {:.1} s", self.since.elapsed().as_secs_f64()));
-        let text = format!("fleet: {} answers{}: limits are shared", fleet.engine, after.unwrap_or_default());
+        let shared = if fleet.shares { ": limits are shared" } else { "" };
+        let text = format!("fleet: {} answers{}{shared}", fleet.engine, after.unwrap_or_default());
         self.tell(service, true, Level::Info, &text);
     }
 
@@ -120,7 +130,7 @@ async fn connect(fleet: &Fleet, service: &Service) -> Result<Engine, Error> {
 async fn agree(fleet: &Fleet, service: &Service, engine: &Engine) -> Result<(), Error> {
     let ours = service.fleet.seed().unwrap_or_else(random);
     let seed = seed::agree(engine, ours).await?;
-    if service.fleet.seed() != Some(seed) {
+    if fleet.shares && service.fleet.seed() != Some(seed) {
         service.fleet.set_seed(seed);
         let shares = Shares::new([seed as u64, (seed >> 64) as u64], fleet.terms);
         service.share(Some(Arc::new(shares)));
@@ -139,9 +149,10 @@ async fn share(service: &Service, fleet: &Fleet, engine: &Engine, told: &mut Tol
         next = (next + pause).max(Instant::now());
         sleep_until(next).await;
         let limiter = service.limiter();
-        let Some(shares) = limiter.shares() else { continue };
-        let due = shares.reports(fleet.weight, [REPORTS, new], service.now());
-        if !due.is_empty() {
+        if let Some(shares) = limiter.shares()
+            && let due = shares.reports(fleet.weight, [REPORTS, new], service.now())
+            && !due.is_empty()
+        {
             let messages: Vec<_> = due.iter().map(|due| message(&limiter, due)).collect();
             let (answers, failure) = engine.report(&fleet.terms, &messages).await;
             let now = service.now();

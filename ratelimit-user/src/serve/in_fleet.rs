@@ -4,11 +4,16 @@ use std::{
     fmt::Write as _,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
-use crate::check::Limiter;
+use tokio::sync::watch;
+
+use crate::{check::Limiter, fleet::engine::Engine};
+
+/// The engine, while it answers.
+pub(super) type Link = watch::Receiver<Option<Engine>>;
 
 /// What the server knows of its fleet. Without a fleet, it knows nothing.
 #[derive(Debug, Default)]
@@ -20,6 +25,10 @@ pub(super) struct InFleet {
     seed: Mutex<Option<u128>>,
     reports: AtomicU64,
     failures: AtomicU64,
+    /// Rules that differ from those of other servers.
+    differences: AtomicUsize,
+    /// The version of the rules of callers, and whether the engine has others. None without such rules.
+    rules: Mutex<Option<(u64, bool)>>,
 }
 
 impl InFleet {
@@ -51,11 +60,28 @@ impl InFleet {
         self.failures.fetch_add(u64::from(has_failed), Ordering::Relaxed);
     }
 
+    /// Shows which version of the rules of callers is in force, and whether the engine has rules that are not.
+    pub(super) fn show_rules(&self, version: u64, are_others: bool) {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = Some((version, are_others));
+    }
+
+    /// Shows how many rules differ from those of other servers.
+    pub(super) fn show_differences(&self, count: usize) {
+        self.differences.store(count, Ordering::Relaxed);
+    }
+
     /// Adds its metrics.
     pub(super) fn write(&self, page: &mut String, limiter: &Limiter) {
         if !self.is_member.load(Ordering::Relaxed) {
             return;
         }
+        let rules = *self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_rules = rules.map(|(version, are_others)| {
+            [
+                ("rules_version", "gauge", "Version of the rules of callers that are in force.", version),
+                ("rules_refused", "gauge", "Whether the engine has rules that this server refuses.", are_others.into()),
+            ]
+        });
         let (shared, lost) = limiter.shares().map_or((0, 0), |shares| (shares.len() as u64, shares.lost()));
         for (name, kind, help, value) in [
             (
@@ -78,7 +104,16 @@ impl InFleet {
                 "Calls that the engine has not answered.",
                 self.failures.load(Ordering::Relaxed),
             ),
-        ] {
+            (
+                "differing_rules",
+                "gauge",
+                "Rules that another server has with other limits.",
+                self.differences.load(Ordering::Relaxed) as u64,
+            ),
+        ]
+        .into_iter()
+        .chain(of_rules.into_iter().flatten())
+        {
             let _ = writeln!(page, "# HELP ratelimit_check_{name} {help}");
             let _ = writeln!(page, "# TYPE ratelimit_check_{name} {kind}");
             let _ = writeln!(page, "ratelimit_check_{name} {value}");

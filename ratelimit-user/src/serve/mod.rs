@@ -3,6 +3,7 @@
 //! All decisions are those of [`crate::check`]. No file here decides anything.
 
 mod access;
+mod alike;
 mod certificate;
 mod counts;
 mod fleet;

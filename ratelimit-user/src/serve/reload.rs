@@ -18,8 +18,12 @@ use crate::{
         journal::{self, Level},
         service_manager,
     },
-    usage::UsageFile,
+    fleet::way::Place,
+    usage::UsagePlace,
 };
+
+/// What keeps usage from the engine of a fleet.
+const NO_ENGINE: &str = "usage = \"fleet\" needs a table [fleet] with a server as engine";
 
 /// What only a restart changes.
 #[derive(Debug, PartialEq)]
@@ -28,7 +32,7 @@ pub(super) struct Used {
     is_encrypted: bool,
     store: Option<PathBuf>,
     fleet: Option<Fleet>,
-    usage: Option<UsageFile>,
+    usage: Option<UsagePlace>,
     stops: Option<PathBuf>,
 }
 
@@ -65,6 +69,10 @@ impl Used {
 pub(super) fn check(requests: &Requests) -> Result<(), String> {
     if !requests.listens.is_any() {
         return Err("nothing to serve: add `http` or `grpc` to the table [serve]".to_owned());
+    }
+    let has_server = requests.fleet.as_ref().is_some_and(|fleet| matches!(fleet.engine, Place::Server(_)));
+    if matches!(requests.usage, Some(UsagePlace::Fleet(_))) && !has_server {
+        return Err(NO_ENGINE.to_owned());
     }
     if requests.rules.is_empty() && requests.store.is_none() {
         return Err("nothing would be limited: add a table [[check]], or `rules` to the table [serve]".to_owned());

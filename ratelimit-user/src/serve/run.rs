@@ -1,21 +1,30 @@
 //! A server from its start to its end.
 
-use std::{convert::Infallible, future::pending, io, mem, path::Path, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::pending,
+    io, mem,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::{Result, anyhow};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
     task::spawn_blocking,
     time::{MissedTickBehavior, interval},
 };
 
 use super::{
     access::Tokens,
-    certificate,
+    alike, certificate,
     fleet::{self, Fleet},
     grpc, http,
+    in_fleet::InFleet,
     reload::{self, Reload, Used, rules_in_words},
-    rules::{Book, InForce, Keeper, Operators},
+    rules::{Book, InForce, Keeper, Member, Operators, follow},
     service::Service,
     sockets::{self, Answers, CONNECTIONS, Connections, Protocol, Shown},
     usage::{Kept, Thread},
@@ -45,17 +54,38 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let listens = requests.listens.clone();
     let shown = requests.encryption.as_ref().map(certificate::read).transpose();
     let shown = shown.map_err(|problem| anyhow!("{}: {problem}", file.display()))?.map(Shown::new);
-    let kept = requests.store.as_deref().map(Keeper::open).transpose()?;
-    let (keeper, contents) = kept.unzip();
-    let (joined, stops, style) = (requests.fleet.clone(), requests.stops.clone(), requests.headers);
+    let (stops, style) = (requests.stops.clone(), requests.headers);
+    let shown_fleet = Arc::new(InFleet::default());
+    let (link, linked) = watch::channel(None);
+    let fleet = match requests.fleet.clone().map(|fleet| Fleet::of(fleet, link)) {
+        Some((fleet, warning)) => {
+            warning.into_iter().for_each(|warning| journal::say(Level::Warning, warning));
+            fleet
+        }
+        None => None,
+    };
+    let name = requests.fleet.as_ref().map(|fleet| fleet.name.clone()).unwrap_or_default();
+    let member = fleet.as_ref().map(|_| Member {
+        name,
+        link: linked.clone(),
+        runtime: runtime.handle().clone(),
+        shown: Arc::clone(&shown_fleet),
+    });
+    let keep = |path: &PathBuf| match member.clone() {
+        Some(member) => Keeper::in_fleet(path, member),
+        None => Keeper::open(path),
+    };
+    let (keeper, contents) = requests.store.as_ref().map(keep).transpose()?.unzip();
+    let follows = keeper.is_some() && member.is_some();
     let (used, tokens) = (Used::of(&requests), Tokens::new(mem::take(&mut requests.tokens)));
-    let usage = requests.usage.clone().map(|file| Arc::new(Kept::new(file)));
+    let usage = requests.usage.clone().map(|place| Arc::new(Kept::new(place)));
     // It ends after the last call.
-    let _thread = usage.as_ref().map(Thread::start).transpose()?;
+    let start = |kept: &Arc<Kept>| Thread::start(kept, linked, runtime.handle().clone());
+    let _thread = usage.as_ref().map(start).transpose()?;
     let in_force = InForce::new(Arc::new(Operators::of(requests)), contents.unwrap_or_default())
         .map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
     let count = in_force.len();
-    let (service, sender) = Service::new(in_force.rules(), usage, stops)?;
+    let (service, sender) = Service::new(in_force.rules(), shown_fleet, usage, stops)?;
     let service = Arc::new(service);
     service.change_tokens(tokens);
     service.change_style(style);
@@ -68,23 +98,23 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         service: Arc::clone(&service),
         book: Arc::clone(&book),
     });
-    let fleet = joined.and_then(|fleet| match Fleet::of(fleet) {
-        Ok(fleet) => Some(fleet),
-        Err(warning) => {
-            journal::say(Level::Warning, warning);
-            None
-        }
-    });
     runtime.block_on(async {
         let Signals { mut terminate, mut interrupt, mut hangup } = signals;
         let is_beyond = |listen: &Option<Listen>| listen.as_ref().is_some_and(Listen::is_beyond_host);
-        let http_routes = http::Routes::new(&service, book, is_beyond(&listens.http));
+        let http_routes = http::Routes::new(&service, Arc::clone(&book), is_beyond(&listens.http));
         let grpc_routes = grpc::Routes::new(&service, is_beyond(&listens.grpc));
         let each = sockets::connections([&listens.http, &listens.grpc].into_iter().flatten().count(), CONNECTIONS);
         let http = open(listens.http.as_ref(), (Protocol::Http1, each), shown.as_ref(), http_routes).await?;
         let grpc = open(listens.grpc.as_ref(), (Protocol::Http2, each), shown.as_ref(), grpc_routes).await?;
         if let Some(fleet) = fleet {
             tokio::spawn(fleet::follow(Arc::clone(&service), fleet));
+        }
+        if let Some(Member { name, link, shown: alike, .. }) = member {
+            let address = listens.shown(shown.is_some());
+            tokio::spawn(alike::follow(Arc::clone(&book), link, alike, [name, address]));
+        }
+        if follows {
+            tokio::spawn(follow(Arc::clone(&book)));
         }
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
@@ -119,6 +149,8 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         service_manager::stopping();
         service.end();
         tokio::join!(end(http), end(grpc));
+        // Nothing waits for the engine when the runtime ends.
+        let _ = spawn_blocking(move || book.close()).await;
         Ok(())
     })
 }

@@ -31,7 +31,7 @@ pub(super) struct Service {
     tokens: RwLock<Tokens>,
     clock: Clock,
     pub(super) counts: Counts,
-    pub(super) fleet: InFleet,
+    pub(super) fleet: Arc<InFleet>,
     pub(super) usage: Option<Arc<Kept>>,
     /// A [`HeaderStyle`] as a number.
     style: AtomicU8,
@@ -45,6 +45,7 @@ impl Service {
     /// Returns it, and what asks the daemon at the socket `stops` to stop clients.
     pub(super) fn new(
         rules: Vec<Rule>,
+        fleet: Arc<InFleet>,
         usage: Option<Arc<Kept>>,
         stops: Option<PathBuf>,
     ) -> anyhow::Result<(Self, Option<Sender>)> {
@@ -59,7 +60,7 @@ impl Service {
             tokens: RwLock::default(),
             clock: Clock::start(),
             counts: Counts::default(),
-            fleet: InFleet::default(),
+            fleet,
             usage,
             style: AtomicU8::new(0),
             stops,

@@ -1,4 +1,4 @@
-//! Keeps what clients have used: a thread writes it to the file.
+//! Keeps what clients have used: a thread writes it to the file, or to the engine of the fleet.
 
 use std::{
     fmt::Write as _,
@@ -12,27 +12,31 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use tokio::runtime::Handle;
 
+use super::in_fleet::Link;
 use crate::{
     check::Record,
     controller::notify::journal::{self, Level},
-    usage::{Recorder, UsageFile, Writer},
+    usage::{Recorder, SharedWriter, UsagePlace, Writer},
 };
 
 /// Time between two writes.
 const PERIOD: Duration = Duration::from_secs(5);
+/// Time for a call of the engine.
+const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What clients have used, as long as it waits for the file.
+/// What clients have used, as long as it waits to be written.
 #[derive(Debug)]
 pub(super) struct Kept {
-    pub(super) file: UsageFile,
+    place: UsagePlace,
     recorder: Arc<Recorder>,
     failures: AtomicU64,
 }
 
 impl Kept {
-    pub(super) fn new(file: UsageFile) -> Self {
-        Self { file, recorder: Arc::default(), failures: AtomicU64::new(0) }
+    pub(super) fn new(place: UsagePlace) -> Self {
+        Self { place, recorder: Arc::default(), failures: AtomicU64::new(0) }
     }
 
     /// Returns what records requests of now.
@@ -53,7 +57,7 @@ impl Kept {
     }
 }
 
-/// The thread that writes the file. When this is dropped, it writes what is left and ends.
+/// The thread that writes. When this is dropped, it writes what is left and ends.
 pub(super) struct Thread {
     /// Dropped first.
     end: Option<Sender<()>>,
@@ -61,13 +65,17 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Starts the thread.
+    /// Starts the thread, which finds the engine of the fleet here.
     ///
     /// # Errors
     ///
     /// Fails if the file belongs to something else. A file that cannot be written now is tried again later.
-    pub(super) fn start(kept: &Arc<Kept>) -> Result<Self> {
-        let writer = Writer::new(Arc::clone(&kept.recorder), kept.file.clone());
+    pub(super) fn start(kept: &Arc<Kept>, link: Link, runtime: Handle) -> Result<Self> {
+        let recorder = Arc::clone(&kept.recorder);
+        let writer = match &kept.place {
+            UsagePlace::File(file) => AnyWriter::File(Writer::new(recorder, file.clone())),
+            UsagePlace::Fleet(settings) => AnyWriter::Fleet(SharedWriter::new(recorder, *settings), link, runtime),
+        };
         let mut work = Work { kept: Arc::clone(kept), writer, is_failing: false };
         work.begin()?;
         let (end, ended) = mpsc::channel();
@@ -89,16 +97,40 @@ impl Drop for Thread {
     }
 }
 
+/// What writes to one of the places.
+enum AnyWriter {
+    File(Writer),
+    Fleet(SharedWriter, Link, Handle),
+}
+
+impl AnyWriter {
+    fn write(&mut self) -> Result<(), String> {
+        match self {
+            Self::File(writer) => writer.write(now()).map_err(|error| error.to_string()),
+            Self::Fleet(writer, link, runtime) => {
+                writer.collect();
+                if writer.is_empty() {
+                    return Ok(());
+                }
+                let engine = link.borrow().clone().ok_or("the engine of the fleet does not answer")?;
+                runtime.block_on(writer.write(&engine.within(PATIENCE))).map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
 /// What the thread does.
 struct Work {
     kept: Arc<Kept>,
-    writer: Writer,
+    writer: AnyWriter,
     is_failing: bool,
 }
 
 impl Work {
     fn begin(&mut self) -> Result<()> {
-        match self.writer.write(now()) {
+        // The engine has not answered yet.
+        let AnyWriter::File(writer) = &mut self.writer else { return Ok(()) };
+        match writer.write(now()) {
             Err(error) if error.is_wrong_file() => Err(error.into()),
             written => {
                 self.tell(written.map_err(|error| error.to_string()));
@@ -108,25 +140,26 @@ impl Work {
     }
 
     fn write(&mut self) {
-        let written = self.writer.write(now()).map_err(|error| error.to_string());
+        let written = self.writer.write();
         self.tell(written);
     }
 
     fn end(mut self) {
-        if let Err(error) = self.writer.write(now()) {
+        if let Err(error) = self.writer.write() {
             journal::say(Level::Warning, &format!("the latest usage is lost: {error}"));
         }
     }
 
-    /// Logs the start and the end of a time in which the file cannot be written.
+    /// Logs the start and the end of a time in which nothing can be written.
     fn tell(&mut self, written: Result<(), String>) {
+        let place = if matches!(self.writer, AnyWriter::File(_)) { "its file" } else { "the engine of the fleet" };
         match written {
-            Ok(()) if self.is_failing => journal::say(Level::Info, "usage is written to its file again"),
+            Ok(()) if self.is_failing => journal::say(Level::Info, &format!("usage is written to {place} again")),
             Ok(()) => {}
             Err(error) => {
                 self.kept.failures.fetch_add(1, Ordering::Relaxed);
                 if !self.is_failing {
-                    let text = format!("usage waits in memory until its file can be written: {error}");
+                    let text = format!("usage waits in memory until {place} can be written: {error}");
                     journal::say(Level::Warning, &text);
                 }
                 self.is_failing = true;

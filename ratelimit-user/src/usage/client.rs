@@ -98,6 +98,15 @@ impl Pair {
         format!("[\"{}\",", self.name)
     }
 
+    /// Returns longer text that each client with this attribute has in the file, if it can be told.
+    pub(super) fn whole(&self) -> String {
+        let is_stored = self.prefix.is_none() && bounded(&self.name, &self.value) == self.value;
+        match serde_json::to_string(&[&self.name, &self.value]) {
+            Ok(whole) if is_stored => whole,
+            _ => self.part(),
+        }
+    }
+
     /// Returns whether a client has this attribute.
     pub(super) fn is_of(&self, client: &[(String, String)]) -> bool {
         let Some((_, stored)) = client.iter().find(|(name, _)| *name == self.name) else { return false };

@@ -1,4 +1,4 @@
-//! What clients have used: totals for each client and rule by the hour, in a file.
+//! What clients have used: totals for each client and rule by the hour, in a file or in the engine of a fleet.
 //!
 //! The [`Recorder`] adds up in memory, so that no request waits for the file. The [`Writer`] moves these totals into the
 //! file from time to time, and the [`Reader`] reads them meanwhile. Nothing here starts a thread or reads a clock.
@@ -10,6 +10,7 @@ mod recorder;
 mod row;
 mod schema;
 mod settings;
+mod shared;
 mod store;
 mod writer;
 
@@ -19,7 +20,8 @@ pub use self::{
     reader::{Found, Order, Reader, Step},
     recorder::Recorder,
     row::Totals,
-    settings::{UsageFile, UsageOptions},
+    settings::{SharedUsage, UsageFile, UsageOptions, UsagePlace},
+    shared::{SharedReader, SharedWriter},
     writer::Writer,
 };
 

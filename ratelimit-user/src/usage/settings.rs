@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::text::path;
+use crate::{fleet::kept::usage::Bounds, text::path};
+
+/// What the key `usage` says for the engine of the fleet.
+const FLEET: &str = "fleet";
 
 /// Where usage is kept, how long, and how much of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,11 +18,36 @@ pub struct UsageFile {
     pub rows: u32,
 }
 
+/// How long usage is kept in the engine of the fleet, and how much of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedUsage {
+    /// Days after which an hour is deleted.
+    pub days: u16,
+    /// The most rows: one for each client, rule and hour. One hour takes at most a tenth of them.
+    pub rows: u32,
+}
+
+impl SharedUsage {
+    pub(super) fn bounds(self) -> Bounds {
+        let rows = u64::from(self.rows);
+        Bounds { hours: u64::from(self.days) * 24, rows, rows_of_hour: rows / 10 }
+    }
+}
+
+/// Where usage is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsagePlace {
+    /// In a file.
+    File(UsageFile),
+    /// In the engine of the fleet.
+    Fleet(SharedUsage),
+}
+
 /// The same as keys of a table.
 #[derive(Debug, clap::Args)]
 pub struct UsageOptions {
-    #[arg(long, value_parser = path::absolute)]
-    usage: Option<PathBuf>,
+    #[arg(long, value_parser = place)]
+    usage: Option<Place>,
     #[arg(long, default_value = "30", requires = "usage", value_parser = clap::value_parser!(u16).range(1..=3_650))]
     usage_days: u16,
     #[arg(long, default_value = "1000000", requires = "usage", value_parser = clap::value_parser!(u32).range(1_000..=100_000_000))]
@@ -29,8 +57,26 @@ pub struct UsageOptions {
 impl UsageOptions {
     /// Returns the settings. None if no usage is kept.
     #[must_use]
-    pub fn file(self) -> Option<UsageFile> {
-        Some(UsageFile { path: self.usage?, days: self.usage_days, rows: self.usage_rows })
+    pub fn place(self) -> Option<UsagePlace> {
+        let (days, rows) = (self.usage_days, self.usage_rows);
+        Some(match self.usage? {
+            Place::File(path) => UsagePlace::File(UsageFile { path, days, rows }),
+            Place::Fleet => UsagePlace::Fleet(SharedUsage { days, rows }),
+        })
+    }
+}
+
+/// What the key `usage` says.
+#[derive(Debug, Clone)]
+enum Place {
+    File(PathBuf),
+    Fleet,
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    match text {
+        FLEET => Ok(Place::Fleet),
+        path => path::absolute(path).map(Place::File).map_err(|problem| format!("{problem}, or fleet")),
     }
 }
 

@@ -66,7 +66,7 @@ fn an_engine_that_answers_garbage_is_an_error() {
 }
 
 /// Gives this answer to every command, or closes the connection if it is empty.
-async fn lie(listener: TcpListener, answer: String) {
+pub(crate) async fn lie(listener: TcpListener, answer: String) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let answer = answer.clone();
         tokio::spawn(async move {

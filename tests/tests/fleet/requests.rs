@@ -1,5 +1,11 @@
 //! Servers of requests that share limits through a real Redis.
 
+mod lies;
+mod member;
+mod rights;
+mod rules;
+mod usage;
+
 use ratelimit_tests::{Decided, Redis, Sandbox, Sharing};
 use rustix::process::Signal;
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -16,11 +16,14 @@ use crate::{
         answer::Answer,
         output::{self, Output},
     },
-    config::requests,
+    config::requests::{self, Requests},
+    fleet::{address::Address, engine::Engine, way::Place},
     text::{excerpt::excerpt, units},
-    usage::{self, Found, Order, Pair, Pairs, Reader, Step, Totals},
+    usage::{self, Found, Order, Pair, Pairs, Reader, SharedReader, Step, Totals, UsagePlace},
 };
 
+/// Time for a call of the engine.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// More rules than a server has at a time.
 const RULES: u32 = 2_000;
 /// Rules that a message names.
@@ -31,7 +34,7 @@ pub(crate) struct Arguments {
     /// Attributes of the client: `user=17`, or `ip=2001:db8::/32`. All clients with these values are shown
     #[arg(value_name = "NAME=VALUE")]
     client: Vec<Pair>,
-    /// Configuration file of the server, which names the file with usage
+    /// Configuration file of the server, which says where usage is kept
     #[arg(short, long, value_name = "FILE", required_unless_present = "file", conflicts_with = "file")]
     config: Option<PathBuf>,
     /// The file with usage itself
@@ -97,32 +100,53 @@ fn time(seconds: u64) -> Result<Timestamp> {
     Ok(Timestamp::from_second(i64::try_from(seconds)?)?)
 }
 
+/// Fails if a rule has no usage of any client. `known` are the rules that have.
+fn expect(rule: &str, known: &[String]) -> Result<()> {
+    if known.iter().any(|name| name == rule) || known.len() >= RULES as usize {
+        return Ok(());
+    }
+    let (first, more) = known.split_at(known.len().min(SHOWN));
+    let known = if known.is_empty() { "none".to_owned() } else { first.join(", ") };
+    let known = if more.is_empty() { known } else { format!("{known} and {} more", more.len()) };
+    bail!("--rule: there is no usage under the rule {}: rules with usage are {known}", excerpt(rule));
+}
+
 pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     let Arguments { client, rule, by, top, sort, .. } = arguments;
-    let path = path(arguments)?;
     let now = Timestamp::now();
     let since = u64::try_from(now.as_second())?.saturating_sub(arguments.since.as_secs());
-    let reader = Reader::open(&path)?;
-    let found = if client.is_empty() {
-        let order = match sort {
-            Sort::Refused => Order::Refused,
-            Sort::Admitted => Order::Admitted,
-            Sort::Cost => Order::Cost,
-        };
-        reader.top(*top, rule.as_deref(), since, order)?
-    } else {
-        let step = if *by == By::Day { Step::Day } else { Step::Hour };
-        reader.of(client, rule.as_deref(), since, step)?
+    let order = match sort {
+        Sort::Refused => Order::Refused,
+        Sort::Admitted => Order::Admitted,
+        Sort::Cost => Order::Cost,
     };
-    if let Some(rule) = rule.as_deref().filter(|_| found.is_empty()) {
-        let known = reader.rules(RULES)?;
-        if !known.iter().any(|name| name == rule) && known.len() < RULES as usize {
-            let (first, more) = known.split_at(known.len().min(SHOWN));
-            let known = if known.is_empty() { "none".to_owned() } else { first.join(", ") };
-            let known = if more.is_empty() { known } else { format!("{known} and {} more", more.len()) };
-            bail!("--rule: there is no usage under the rule {}: rules with usage are {known}", excerpt(rule));
+    let step = if *by == By::Day { Step::Day } else { Step::Hour };
+    let rule = rule.as_deref();
+    let found = match source(arguments)? {
+        Source::File(path) => {
+            let reader = Reader::open(&path)?;
+            let found = match &client[..] {
+                [] => reader.top(*top, rule, since, order)?,
+                client => reader.of(client, rule, since, step)?,
+            };
+            if let Some(rule) = rule.filter(|_| found.is_empty()) {
+                expect(rule, &reader.rules(RULES)?)?;
+            }
+            found
         }
-    }
+        Source::Engine(place) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let read = async {
+                let engine = Engine::connect(&place, PATIENCE).await?;
+                let reader = SharedReader::of(&engine);
+                match &client[..] {
+                    [] => reader.top(*top, rule, since, order).await,
+                    client => reader.of_clients(client, rule, since, step).await,
+                }
+            };
+            runtime.block_on(read).with_context(|| format!("usage cannot be read from the engine at {place}"))?
+        }
+    };
     let rows = found.into_iter().map(Row::of).collect::<Result<Vec<_>>>()?;
     let begin = time(since / 3_600 * 3_600)?;
     output.print(&rows, |out| {
@@ -144,15 +168,26 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     Ok(if rows.is_empty() && !client.is_empty() { Answer::Negative } else { Answer::Done })
 }
 
-fn path(arguments: &Arguments) -> Result<Cow<'_, Path>> {
+/// Where usage is.
+enum Source<'a> {
+    File(Cow<'a, Path>),
+    Engine(Address),
+}
+
+fn source(arguments: &Arguments) -> Result<Source<'_>> {
     if let Some(file) = &arguments.file {
-        return Ok(file.into());
+        return Ok(Source::File(file.into()));
     }
     let Some(config) = &arguments.config else { bail!("name a file: --config FILE or --file FILE") };
-    let Some(file) = requests::read(config)?.usage else {
-        bail!("{}: no usage is kept: add `usage` to the table [serve]", config.display());
-    };
-    Ok(file.path.into())
+    let Requests { usage, fleet, .. } = requests::read(config)?;
+    match (usage, fleet.map(|fleet| fleet.engine)) {
+        (Some(UsagePlace::File(file)), _) => Ok(Source::File(file.path.into())),
+        (Some(UsagePlace::Fleet(_)), Some(Place::Server(address))) => Ok(Source::Engine(address)),
+        (Some(UsagePlace::Fleet(_)), _) => {
+            bail!("{}: usage = \"fleet\" needs a table [fleet] with a server as engine", config.display())
+        }
+        (None, _) => bail!("{}: no usage is kept: add `usage` to the table [serve]", config.display()),
+    }
 }
 
 fn write(out: &mut dyn std::io::Write, rows: &[Row], by: By, now: Timestamp) -> std::io::Result<()> {

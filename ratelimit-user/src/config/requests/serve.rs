@@ -10,7 +10,7 @@ use super::{
 use crate::{
     config::table::Table,
     text::path,
-    usage::{UsageFile, UsageOptions},
+    usage::{UsageOptions, UsagePlace},
     wire::HeaderStyle,
 };
 
@@ -45,7 +45,7 @@ pub(super) struct Serve {
     pub(super) attributes: Vec<String>,
     pub(super) store: Option<PathBuf>,
     pub(super) headers: HeaderStyle,
-    pub(super) usage: Option<UsageFile>,
+    pub(super) usage: Option<UsagePlace>,
     /// The socket of the daemon that stops clients.
     pub(super) stops: Option<PathBuf>,
 }
@@ -87,6 +87,6 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
     if rules.as_ref().is_some_and(|path| !path.is_absolute()) {
         wrong("rules", "expected an absolute path".to_owned());
     }
-    let (listens, usage) = (Listens { http, grpc }, usage.file());
+    let (listens, usage) = (Listens { http, grpc }, usage.place());
     Serve { listens, encryption, attributes, store: rules, headers, usage, stops }
 }

@@ -18,6 +18,8 @@ const HEAD: &str = "# Rules that callers have written. The server replaces this 
 pub struct Contents {
     /// The version of the last change.
     pub version: u64,
+    /// A random name of the rules that a fleet has in its engine. None if they are those of one server.
+    pub fleet: Option<String>,
     /// The rules by their names.
     pub rules: BTreeMap<String, Stored>,
 }
@@ -36,6 +38,8 @@ pub struct Stored {
 struct Whole {
     version: u64,
     #[serde(default)]
+    fleet: Option<String>,
+    #[serde(default)]
     check: Vec<Named>,
 }
 
@@ -51,6 +55,9 @@ struct Named {
 #[must_use]
 pub fn write(contents: &Contents) -> String {
     let mut text = format!("{HEAD}version = {}\n", contents.version);
+    if let Some(fleet) = &contents.fleet {
+        let _ = writeln!(text, "fleet = {}", toml::Value::from(&**fleet));
+    }
     for (name, Stored { version, keys }) in &contents.rules {
         let _ = write!(text, "\n[[check]]\nversion = {version}\n{}", written::write(name, keys));
     }
@@ -63,14 +70,14 @@ pub fn write(contents: &Contents) -> String {
 ///
 /// Fails with the first problem.
 pub fn parse(text: &str) -> Result<Contents, Problem> {
-    let Whole { version, check } = toml::from_str(text).map_err(|error| problem(text, &error))?;
+    let Whole { version, fleet, check } = toml::from_str(text).map_err(|error| problem(text, &error))?;
     let mut rules = BTreeMap::new();
     for Named { name, version, keys } in check {
         if rules.insert(name.clone(), Stored { version, keys }).is_some() {
             return Err(Problem::at(text, &Lines::of(text), 0..0, format!("{name} is there twice: delete one")));
         }
     }
-    Ok(Contents { version, rules })
+    Ok(Contents { version, fleet, rules })
 }
 
 /// Returns an error of the library with its place.
@@ -95,7 +102,9 @@ mod tests {
         .unwrap();
         let stored = |version| Stored { version, keys: keys.clone() };
         let rules = [("b".to_owned(), stored(7)), ("a".to_owned(), stored(9))].into();
-        let contents = Contents { version: 9, rules };
+        let contents = Contents { version: 9, fleet: None, rules };
+        assert_eq!(parse(&write(&contents)).unwrap(), contents);
+        let contents = Contents { fleet: Some("c0ffee".to_owned()), ..contents };
         assert_eq!(parse(&write(&contents)).unwrap(), contents);
         assert_eq!(parse(&write(&Contents::default())).unwrap(), Contents::default());
     }
@@ -104,7 +113,7 @@ mod tests {
     fn another_file_is_refused_with_the_place() {
         for (text, expected) in [
             ("", "version is missing"),
-            ("version = 1\n[serve]\n", "2:2: serve: unknown key: expected version or check"),
+            ("version = 1\n[serve]\n", "2:2: serve: unknown key: expected version, fleet or check"),
             ("version = 1\n[[check]]\nname = \"a\"\n", "version is missing"),
             ("version = -1\n", "1:11: -1: expected a whole number, not -1"),
             ("version = 1\n[[check]]\nname = \"a\n", "3:10: invalid basic string"),

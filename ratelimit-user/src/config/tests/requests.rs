@@ -8,7 +8,7 @@ use crate::{
         parse,
         requests::{self, Listen},
     },
-    usage::UsageFile,
+    usage::{SharedUsage, UsageFile, UsagePlace},
 };
 
 const RULE: &str = "[[check]]\nname = \"create\"\nlimits = \"3/m\"\n";
@@ -137,12 +137,14 @@ fn usage_is_kept_only_where_the_file_names_a_file_for_it() {
     let path = Path::new("/var/lib/usage.db").to_owned();
     assert_eq!(
         usage("usage = \"/var/lib/usage.db\""),
-        Ok(Some(UsageFile { path: path.clone(), days: 30, rows: 1_000_000 }))
+        Ok(Some(UsagePlace::File(UsageFile { path: path.clone(), days: 30, rows: 1_000_000 })))
     );
     let keys = "usage = \"/var/lib/usage.db\"\nusage-days = 3650\nusage-rows = 1000";
-    assert_eq!(usage(keys), Ok(Some(UsageFile { path, days: 3_650, rows: 1_000 })));
+    assert_eq!(usage(keys), Ok(Some(UsagePlace::File(UsageFile { path, days: 3_650, rows: 1_000 }))));
+    let shared = SharedUsage { days: 7, rows: 1_000_000 };
+    assert_eq!(usage("usage = \"fleet\"\nusage-days = 7"), Ok(Some(UsagePlace::Fleet(shared))));
     for (keys, expected) in [
-        ("usage = \"usage.db\"", "expected the absolute path of a file"),
+        ("usage = \"usage.db\"", "expected the absolute path of a file, or fleet"),
         ("usage = \"/var/lib/\"", "expected the absolute path of a file"),
         ("usage = \"/u\"\nusage-days = 0", "expected a number from 1 to 3650"),
         ("usage = \"/u\"\nusage-rows = 999", "expected a number from 1000 to 100000000"),

@@ -1,5 +1,8 @@
-//! What the engine keeps besides records: denied sources, shared rules, and a seed.
+//! What the engine keeps besides records: denied sources, shared rules, what clients have used, and a seed.
 
 pub mod bans;
+pub mod followed;
+pub mod limits;
 pub mod rules;
 pub mod seed;
+pub mod usage;

@@ -1,12 +1,14 @@
--- Keeps the shared rules of a fleet: one text, its version, and a log of earlier versions.
+-- Keeps rules of a fleet: one text, its version, and a log of changes.
 --
 -- KEYS: a hash with version, text and digest of the text, and a stream of versions. ARGV: what to do, and
 --   read: the version that the host knows, and its digest. The answer is the version, its digest, and the text if it is
 --     another one.
---   write: the version that is replaced, its digest, the new version, its text, who writes it, and why. The answer is 1, or
---     0 if another version is there. After an error, nothing has changed.
+--   write: the version that is replaced, its digest, the new version, its text, who writes it, why, the text for the log,
+--     and the most entries of the log. The answer is 1, or 0 if another version is there. After an error, nothing has
+--     changed.
 --   log: the most entries. The answer is for each version, the newest first, its number, milliseconds since 1970, who and why.
---   text: a version. The answer is its text, or nothing.
+--   text: a version. The answer is its text in the log, or nothing.
+--   texts: the most entries, and the most bytes. The answer is the texts in the log, the newest first.
 local now = redis.call('HGET', KEYS[1], 'version') or '0'
 -- After the loss of a write, another text can have the same number.
 local digest = redis.call('HGET', KEYS[1], 'digest') or ''
@@ -24,8 +26,8 @@ elseif ARGV[1] == 'write' then
   local version, text = ARGV[4], ARGV[5]
   local before = redis.call('HGET', KEYS[1], 'text') or ''
   redis.call('HSET', KEYS[1], 'version', version, 'text', text, 'digest', redis.sha1hex(text))
-  local logged = redis.pcall('XADD', KEYS[2], 'MAXLEN', '=', '100', '*', 'version', version, 'who', ARGV[6], 'why', ARGV[7],
-    'text', text)
+  local logged = redis.pcall('XADD', KEYS[2], 'MAXLEN', '=', ARGV[9], '*', 'version', version, 'who', ARGV[6], 'why',
+    ARGV[7], 'text', ARGV[8])
   if type(logged) == 'table' then
     -- A version that is not in the log does not stay in force.
     redis.call('HSET', KEYS[1], 'version', now, 'text', before, 'digest', digest)
@@ -42,6 +44,24 @@ elseif ARGV[1] == 'log' then
     answer[#answer + 1] = fields[6] or ''
   end
   return answer
+elseif ARGV[1] == 'texts' then
+  local answer, bytes, last = {}, 0, '+'
+  while true do
+    -- A few at a time, since each entry can be large.
+    local entries = redis.call('XREVRANGE', KEYS[2], last, '-', 'COUNT', 16)
+    for _, entry in ipairs(entries) do
+      local text = entry[2][8] or ''
+      bytes = bytes + #text
+      if #answer == tonumber(ARGV[2]) or bytes > tonumber(ARGV[3]) then
+        return answer
+      end
+      answer[#answer + 1] = text
+      last = '(' .. entry[1]
+    end
+    if #entries == 0 then
+      return answer
+    end
+  end
 end
 for _, entry in ipairs(redis.call('XREVRANGE', KEYS[2], '+', '-')) do
   if entry[2][2] == ARGV[2] then

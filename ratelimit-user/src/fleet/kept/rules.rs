@@ -1,4 +1,4 @@
-//! The shared rules of a fleet in the engine: one text with a version, and a log of earlier versions.
+//! Rules of a fleet in the engine: one text with a version, and a log of changes.
 
 use redis::Value;
 use serde::{Deserialize, Serialize};
@@ -12,16 +12,30 @@ use crate::{
     text::excerpt::excerpt,
 };
 
-/// Keys of the rules and of their log. A cluster serves both from one server.
-const KEYS: [&str; 2] = ["{rl:m}:rules", "{rl:m}:log"];
-/// The most bytes of the text.
+/// The most bytes of the text of shared rules for packets.
 pub const TEXT: usize = 128 << 10;
+/// The most bytes of the texts in the log that one call reads.
+const TEXTS: usize = 1 << 20;
 /// The highest number that both sides can count.
 const MOST: u64 = 1 << 53;
 /// The most bytes of a digest.
 const DIGEST: usize = 40;
-/// The most versions of a log.
-const LOGGED: usize = 100;
+
+/// Which rules these are.
+#[derive(Debug)]
+pub struct Kind {
+    /// Keys of the rules and of their log. A cluster serves both from one server.
+    keys: [&'static str; 2],
+    /// The most bytes of the text.
+    pub text: usize,
+    /// The most entries of the log.
+    logged: usize,
+}
+
+/// Rules for packets.
+pub const PACKETS: Kind = Kind { keys: ["{rl:m}:rules", "{rl:m}:log"], text: TEXT, logged: 100 };
+/// Rules for requests that callers have written. An entry of their log is a change.
+pub const REQUESTS: Kind = Kind { keys: ["{rl:m}:checks", "{rl:m}:checks:log"], text: 1 << 20, logged: 1_000 };
 
 /// A version of the rules. Version 0 has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,15 +75,24 @@ impl Mark {
 
 /// The script that keeps the rules.
 #[derive(Debug, Clone)]
-pub struct Store(Script);
+pub struct Store {
+    script: Script,
+    kind: &'static Kind,
+}
 
 impl Default for Store {
     fn default() -> Self {
-        Self(Script::new(include_str!("rules.lua")))
+        Self::of(&PACKETS)
     }
 }
 
 impl Store {
+    /// Keeps these rules.
+    #[must_use]
+    pub fn of(kind: &'static Kind) -> Self {
+        Self { script: Script::new(include_str!("rules.lua")), kind }
+    }
+
     /// Returns the version in the engine with its mark, unless it is the `known` one.
     ///
     /// # Errors
@@ -85,7 +108,7 @@ impl Store {
         }
         match rest {
             [] => Ok(None),
-            [rules] if text(rules)?.len() <= TEXT => {
+            [rules] if text(rules)?.len() <= self.kind.text => {
                 let mark = Mark { version, digest: digest.to_owned() };
                 Ok(Some((mark, Version { version, text: text(rules)?.to_owned() })))
             }
@@ -93,7 +116,7 @@ impl Store {
         }
     }
 
-    /// Writes a version in place of `replaced`. Returns false if another version is there.
+    /// Writes a version in place of `replaced`, and its text into the log. Returns false if another version is there.
     ///
     /// # Errors
     ///
@@ -103,10 +126,28 @@ impl Store {
         engine: &Engine,
         replaced: &Mark,
         next: &Version,
+        author: [&str; 2],
+    ) -> Result<bool, Error> {
+        self.change(engine, replaced, next, author, &next.text).await
+    }
+
+    /// Writes a version in place of `replaced`, and another text into the log. Returns false if another version is there.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn change(
+        &self,
+        engine: &Engine,
+        replaced: &Mark,
+        next: &Version,
         [who, why]: [&str; 2],
+        logged: &str,
     ) -> Result<bool, Error> {
         let ([number, digest], version) = (replaced.arguments(), next.version.to_string());
-        let values = self.ask(engine, &["write", &number, &digest, &version, &next.text, who, why]).await?;
+        let most = self.kind.logged.to_string();
+        let arguments = ["write", &number, &digest, &version, &next.text, who, why, logged, &most];
+        let values = self.ask(engine, &arguments).await?;
         Ok(self::number(values.first().ok_or(Error::Garbage("it is empty"))?)? == 1)
     }
 
@@ -116,9 +157,9 @@ impl Store {
     ///
     /// Any [`Error`] but that of the URL.
     pub async fn log(&self, engine: &Engine) -> Result<Vec<Logged>, Error> {
-        let values = self.ask(engine, &["log", &LOGGED.to_string()]).await?;
+        let values = self.ask(engine, &["log", &self.kind.logged.to_string()]).await?;
         let (entries, rest) = values.as_chunks::<4>();
-        if !rest.is_empty() || entries.len() > LOGGED {
+        if !rest.is_empty() || entries.len() > self.kind.logged {
             return Err(Error::Garbage("it has another number of entries"));
         }
         let logged = |[version, at, who, why]: &[Value; 4]| {
@@ -138,9 +179,23 @@ impl Store {
         values.first().map(|value| text(value).map(ToOwned::to_owned)).transpose()
     }
 
+    /// Returns the texts of the log, the newest first. There are fewer than `most` if they are large.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn texts(&self, engine: &Engine, most: usize) -> Result<Vec<String>, Error> {
+        let values = self.ask(engine, &["texts", &most.to_string(), &TEXTS.to_string()]).await?;
+        let texts = values.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+        if texts.len() > most || texts.iter().map(|text| text.len()).sum::<usize>() > TEXTS {
+            return Err(Error::Garbage("the log is too long"));
+        }
+        Ok(texts.into_iter().map(ToOwned::to_owned).collect())
+    }
+
     async fn ask(&self, engine: &Engine, arguments: &[&str]) -> Result<Vec<Value>, Error> {
         let arguments: Vec<Vec<u8>> = arguments.iter().map(|text| text.as_bytes().to_vec()).collect();
-        engine.run(&self.0, &KEYS, &arguments).await
+        engine.run(&self.script, &self.kind.keys, &arguments).await
     }
 }
 

@@ -257,6 +257,7 @@ fn refused(error: &RuleError) -> Response {
         RuleError::Absent(_) => StatusCode::NOT_FOUND,
         RuleError::Wrong(_) => StatusCode::BAD_REQUEST,
         RuleError::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        RuleError::Unreachable(_) | RuleError::Busy => StatusCode::SERVICE_UNAVAILABLE,
         RuleError::Changed { current, .. } => {
             let other = Other { error: error.to_string(), version: *current };
             return (StatusCode::PRECONDITION_FAILED, tag(*current), Json(other)).into_response();

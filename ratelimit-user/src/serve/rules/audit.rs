@@ -4,7 +4,6 @@ use std::{
     collections::VecDeque,
     fs::{self, File, OpenOptions},
     io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
-    net::IpAddr,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
@@ -13,8 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::file::beside;
-use crate::config::requests::written::Keys;
+use super::{entry::Entry, file::beside};
 
 /// The size in bytes from which on the next change begins a new file.
 const MOST: u64 = 16 << 20;
@@ -22,24 +20,6 @@ const MOST: u64 = 16 << 20;
 const ANSWER: usize = 1 << 20;
 /// Bytes at the end of a file that have the last line.
 const TAIL: u64 = 256 << 10;
-
-/// One change.
-#[derive(Debug, Serialize)]
-pub(super) struct Entry<'a> {
-    pub(super) at: Timestamp,
-    /// The name of the caller's token.
-    pub(super) token: &'a str,
-    /// None for callers of a Unix socket.
-    pub(super) address: Option<IpAddr>,
-    /// `create`, `update`, `delete`, or `undone` for a change that the log has and the rules have not.
-    pub(super) action: &'static str,
-    pub(super) name: &'a str,
-    pub(super) old_version: Option<u64>,
-    /// The version of this change.
-    pub(super) version: u64,
-    pub(super) old: Option<&'a Keys>,
-    pub(super) new: Option<&'a Keys>,
-}
 
 /// The file of the log, and an older one.
 #[derive(Debug)]
@@ -52,7 +32,8 @@ pub(super) struct Audit {
 
 impl Audit {
     /// Opens the log beside a file of rules, whose last change is `version`. What a killed server has left half is removed.
-    pub(super) fn open(rules: &Path, version: u64) -> io::Result<Self> {
+    /// A file that is a copy of other rules undoes no change of the log.
+    pub(super) fn open(rules: &Path, version: u64, is_copy: bool) -> io::Result<Self> {
         let mut audit = Self { path: beside(rules, "log"), most: MOST, version };
         let mut file = audit.file()?;
         let length = file.metadata()?.len();
@@ -71,9 +52,9 @@ impl Audit {
             && let Some(later) = last.get("version").and_then(Value::as_u64).filter(|later| *later > version)
             && let Some(entry) = last.as_object_mut()
         {
-            // The server was killed before it wrote the rules.
+            // The server was killed before it wrote the rules, unless they are a copy.
             audit.version = later;
-            if entry.get("action").is_some_and(|action| action != "undone") {
+            if !is_copy && entry.get("action").is_some_and(|action| action != "undone") {
                 entry.insert("at".to_owned(), Timestamp::now().to_string().into());
                 entry.insert("action".to_owned(), "undone".into());
                 audit.write(&last)?;
@@ -122,25 +103,16 @@ impl Audit {
         }
     }
 
-    /// Returns the last changes, the newest first. There are fewer than `most` if they are large.
-    pub(super) fn last(&self, most: usize) -> io::Result<Vec<Value>> {
-        let mut lines: VecDeque<String> = VecDeque::new();
-        let mut bytes = 0;
+    /// Opens the files of the log, the older one first. No change may replace a file meanwhile.
+    pub(super) fn files(&self) -> io::Result<Vec<File>> {
+        let mut files = Vec::new();
         for path in [&beside(&self.path, "1"), &self.path] {
-            let file = match File::open(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                file => file?,
-            };
-            for line in BufReader::new(file).lines() {
-                let line = line?;
-                bytes += line.len();
-                lines.push_back(line);
-                while lines.len() > most || (bytes > ANSWER && lines.len() > 1) {
-                    bytes -= lines.pop_front().map_or(0, |line| line.len());
-                }
+            match File::open(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                file => files.push(file?),
             }
         }
-        Ok(lines.iter().rev().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        Ok(files)
     }
 
     fn file(&self) -> io::Result<File> {
@@ -149,6 +121,24 @@ impl Audit {
         let file = options.open(&self.path)?;
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("is not a regular file")) }
     }
+}
+
+/// Returns the last changes of these files, the newest first. There are fewer than `most` if they are large. A line that is
+/// being written is left out.
+pub(super) fn last(files: Vec<File>, most: usize) -> io::Result<Vec<Value>> {
+    let mut lines: VecDeque<String> = VecDeque::new();
+    let mut bytes = 0;
+    for file in files {
+        for line in BufReader::new(file).lines() {
+            let line = line?;
+            bytes += line.len();
+            lines.push_back(line);
+            while lines.len() > most || (bytes > ANSWER && lines.len() > 1) {
+                bytes -= lines.pop_front().map_or(0, |line| line.len());
+            }
+        }
+    }
+    Ok(lines.iter().rev().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 /// A line of the log that can still be taken back.

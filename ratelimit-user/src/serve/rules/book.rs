@@ -1,7 +1,7 @@
 //! Changes of rules: one at a time, kept before they are in force.
 
 use std::{
-    fmt, io,
+    fmt,
     net::IpAddr,
     path::Path,
     sync::{Arc, Mutex, PoisonError, RwLock},
@@ -11,16 +11,22 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
-    audit::{Audit, Entry},
+    entry::Entry,
     error::RuleError,
-    file::{FileStore, beside},
     in_force::{InForce, Operators},
-    store::{Store, StoreError, Write},
+    local::Local,
+    member::Member,
+    shared::Shared,
+    store::{ReadLog, Store, StoreError, Write},
 };
 use crate::{
     check::Rule,
     config::requests::{stored::Contents, written::Keys},
+    text::excerpt::message,
 };
+
+/// How often a change is tried if other servers change rules meanwhile.
+const TRIES: usize = 5;
 
 /// What puts rules in force.
 type Apply = Box<dyn Fn(Vec<Rule>) + Send + Sync>;
@@ -34,10 +40,7 @@ pub(in crate::serve) struct Book {
 }
 
 /// Where rules of callers are kept, with the log of their changes.
-pub(in crate::serve) struct Keeper {
-    store: Box<dyn Store>,
-    audit: Audit,
-}
+pub(in crate::serve) struct Keeper(Box<dyn Store>);
 
 /// Who changes a rule.
 #[derive(Debug, Clone)]
@@ -68,11 +71,14 @@ pub(in crate::serve) struct Done {
 impl Keeper {
     /// Opens the file of rules and its log. Returns the rules too.
     pub(in crate::serve) fn open(path: &Path) -> Result<(Self, Contents), StoreError> {
-        let store = FileStore::open(path)?;
-        let contents = store.read()?;
-        let audit = Audit::open(path, contents.version)
-            .map_err(|error| StoreError::Unusable(format!("{}: {error}", beside(path, "log").display())))?;
-        Ok((Self { store: Box::new(store), audit }, contents))
+        let (local, contents) = Local::open(path)?;
+        Ok((Self(Box::new(local)), contents))
+    }
+
+    /// Opens a file that is a copy of the rules of a fleet. Returns the rules too.
+    pub(in crate::serve) fn in_fleet(path: &Path, member: Member) -> Result<(Self, Contents), StoreError> {
+        let (shared, contents) = Shared::open(path, member)?;
+        Ok((Self(Box::new(shared)), contents))
     }
 }
 
@@ -90,7 +96,7 @@ impl Book {
     pub(in crate::serve) fn reload(&self, operators: Operators) -> Result<usize, String> {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let contents = match &*keeper {
-            Some(keeper) => keeper.store.read().map_err(|error| error.to_string())?,
+            Some(Keeper(store)) => store.known().map_err(|error| error.to_string())?,
             None => Contents::default(),
         };
         let all = InForce::new(Arc::new(operators), contents)?;
@@ -108,18 +114,49 @@ impl Book {
         now.with(name, now.version(), Some(keys)).map(drop).map_err(RuleError::Wrong)
     }
 
+    /// Puts rules in force that other servers have written.
+    pub(in crate::serve) fn follow(&self) {
+        if let Some(Keeper(store)) = &mut *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) {
+            // The store itself tells the operator of failures.
+            let _ = self.catch_up(&mut **store);
+        }
+    }
+
+    fn catch_up(&self, store: &mut dyn Store) -> Result<(), StoreError> {
+        let Some(contents) = store.news()? else { return Ok(()) };
+        match InForce::new(self.in_force().operators(), contents) {
+            Ok(next) => {
+                store.settle(Ok(()));
+                self.put(next);
+                Ok(())
+            }
+            Err(problem) => {
+                store.settle(Err(problem.clone()));
+                Err(StoreError::Unusable(format!("this server refuses the rules of the fleet: {}", message(&problem))))
+            }
+        }
+    }
+
     /// Changes a rule. It is kept, and then in force, when this returns. After a failure, everything is as before.
     pub(in crate::serve) fn change(&self, author: &Author, change: &Change) -> Result<Done, RuleError> {
-        let Change { name, expected, keys } = change;
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Keeper { store, audit }) = &mut *keeper else { return Err(RuleError::NoStore) };
-        let unwritable = |error: StoreError| RuleError::Unwritable(error.to_string());
+        let Some(Keeper(store)) = &mut *keeper else { return Err(RuleError::NoStore) };
+        for _ in 0..TRIES {
+            match self.try_to_change(&mut **store, author, change) {
+                Err(RuleError::Busy) => {}
+                outcome => return outcome,
+            }
+        }
+        Err(RuleError::Busy)
+    }
+
+    fn try_to_change(&self, store: &mut dyn Store, author: &Author, change: &Change) -> Result<Done, RuleError> {
+        let Change { name, expected, keys } = change;
         if self.in_force().is_of_operator(name) {
             return Err(RuleError::Operators(name.clone()));
         }
-        // The file could have been changed by hand.
-        let kept = store.read().map_err(unwritable)?;
-        let now = InForce::new(self.in_force().operators(), kept).map_err(RuleError::Unwritable)?;
+        self.catch_up(store)?;
+        let now = InForce::new(self.in_force().operators(), store.known()?).map_err(RuleError::Unwritable)?;
         let (current, old) = now.get(name).unzip();
         let current = current.flatten();
         if current.is_none() && keys.is_none() {
@@ -128,7 +165,7 @@ impl Book {
         if current != *expected {
             return Err(RuleError::Changed { name: name.clone(), current });
         }
-        let version = now.version().max(audit.version()) + 1;
+        let version = now.version().max(store.version()) + 1;
         let next = now.with(name, version, keys.as_ref()).map_err(RuleError::Wrong)?;
         let action = match (old, keys) {
             (_, None) => "delete",
@@ -137,23 +174,27 @@ impl Book {
         };
         let (token, address, at) = (&*author.token, author.address, Timestamp::now());
         let new = keys.as_ref();
-        let entry = Entry { at, token, address, action, name, old_version: current, version, old, new };
-        let added = audit.add(&entry).map_err(|error| RuleError::Unwritable(format!("the log of changes: {error}")))?;
-        if let Err(error) = store.write(Write { name, expected: current, version, keys: new }) {
-            // At the next start, the log would say otherwise that this change is undone.
-            let _ = added.undo();
-            return Err(unwritable(error));
-        }
+        let entry = Entry { at, server: None, token, address, action, name, old_version: current, version, old, new };
+        store.write(Write { name, expected: current, version, keys: new }, &entry)?;
         self.put(next);
         Ok(Done { version })
     }
 
+    /// Changes nothing from now on. Returns after the last change.
+    pub(in crate::serve) fn close(&self) {
+        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Returns the last changes, the newest first.
     pub(in crate::serve) fn log(&self, most: usize) -> Result<Vec<Value>, RuleError> {
-        // No change replaces the file meanwhile.
+        Ok(self.last_changes()?(most)?)
+    }
+
+    /// Returns what reads the log, while changes go on.
+    pub(super) fn last_changes(&self) -> Result<ReadLog, RuleError> {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Keeper { audit, .. }) = &*keeper else { return Err(RuleError::NoStore) };
-        audit.last(most).map_err(|error: io::Error| RuleError::Unwritable(format!("the log of changes: {error}")))
+        let Some(Keeper(store)) = &*keeper else { return Err(RuleError::NoStore) };
+        Ok(store.log()?)
     }
 
     fn put(&self, next: InForce) {

@@ -1,5 +1,7 @@
 //! Why a rule is not changed.
 
+use super::store::StoreError;
+
 /// Why a rule is not changed. The rules before stay in force.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::serve) enum RuleError {
@@ -26,4 +28,20 @@ pub(in crate::serve) enum RuleError {
     /// It cannot be kept.
     #[error("nothing is changed: {0}")]
     Unwritable(String),
+    /// The engine of the fleet does not answer.
+    #[error("{0}")]
+    Unreachable(String),
+    /// Other servers change rules all the time.
+    #[error("nothing is changed: other servers change rules at the same time: try again")]
+    Busy,
+}
+
+impl From<StoreError> for RuleError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Changed => Self::Busy,
+            StoreError::Unusable(problem) => Self::Unwritable(problem),
+            StoreError::Unreachable(problem) => Self::Unreachable(problem),
+        }
+    }
 }

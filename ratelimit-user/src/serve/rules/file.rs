@@ -9,9 +9,9 @@ use std::{
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
-use super::store::{Store, StoreError, Write};
+use super::store::{StoreError, Write};
 use crate::{
-    config::requests::stored::{self, Contents, Stored},
+    config::requests::stored::{self, Contents},
     controller::state::file,
 };
 
@@ -44,8 +44,9 @@ impl FileStore {
     }
 }
 
-impl Store for FileStore {
-    fn read(&self) -> Result<Contents, StoreError> {
+impl FileStore {
+    /// Reads all rules with their versions.
+    pub(super) fn read(&self) -> Result<Contents, StoreError> {
         let wrong = |problem: &str| StoreError::Unusable(format!("{}{problem}", self.path.display()));
         match file::read(&self.path).map_err(|error| wrong(&format!(": {error}")))? {
             Some(text) => stored::parse(&text).map_err(|problem| wrong(&format!(":{problem}"))),
@@ -53,26 +54,40 @@ impl Store for FileStore {
         }
     }
 
-    fn write(&self, write: Write<'_>) -> Result<(), StoreError> {
-        let Write { name, expected, version, keys } = write;
+    /// Makes one change. After a failure, nothing is changed.
+    pub(super) fn write(&self, write: Write<'_>) -> Result<(), StoreError> {
         let before = self.read()?;
-        if before.rules.get(name).map(|rule| rule.version) != expected || before.version >= version {
-            return Err(StoreError::Changed);
-        }
-        let mut after = Contents { version, ..before.clone() };
-        match keys {
-            Some(keys) => after.rules.insert(name.to_owned(), Stored { version, keys: keys.clone() }),
-            None => after.rules.remove(name),
-        };
-        let replace = |contents| file::replace(&self.path, |out| out.write_all(stored::write(contents).as_bytes()));
-        replace(&after).map_err(|error| {
+        // These rules are not those of a fleet any more.
+        let after = Contents { fleet: None, ..write.applied_to(&before)? };
+        self.replace(&after).map_err(|error| {
             // The new file may have its name already, although the folder does not keep it.
             if self.read().is_ok_and(|now| now != before) {
-                let _ = replace(&before);
+                let _ = self.replace(&before);
             }
             StoreError::Unusable(format!("{}: {error}", self.path.display()))
         })
     }
+
+    /// Replaces all rules.
+    pub(super) fn replace(&self, contents: &Contents) -> io::Result<()> {
+        replace(&self.path, contents)
+    }
+
+    /// Keeps rules in another file. Returns its path.
+    pub(super) fn set_aside(&self, contents: &Contents) -> io::Result<PathBuf> {
+        let path = beside(&self.path, "before");
+        replace(&path, contents)?;
+        Ok(path)
+    }
+
+    /// Returns the path.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn replace(path: &Path, contents: &Contents) -> io::Result<()> {
+    file::replace(path, |out| out.write_all(stored::write(contents).as_bytes()))
 }
 
 /// Returns the path of a file beside another one.

@@ -38,6 +38,10 @@ pub(in crate::serve) struct InForce {
 impl InForce {
     /// Returns the rules of both. Fails with all problems in one line.
     pub(in crate::serve) fn new(operators: Arc<Operators>, contents: Contents) -> Result<Self, String> {
+        // Those of an engine can be any number.
+        if operators.rules.len() + contents.rules.len() > MOST_RULES {
+            return Err(too_many());
+        }
         let mut all = Self { operators, stored: BTreeMap::new(), version: contents.version };
         for (name, stored) in contents.rules {
             if all.operators.keys.contains_key(&name) {
@@ -71,7 +75,7 @@ impl InForce {
     /// Checks what only all rules together can break.
     fn check(&self) -> Result<(), String> {
         if self.len() > MOST_RULES {
-            return Err(format!("at most {MOST_RULES} rules for requests are possible: delete one first"));
+            return Err(too_many());
         }
         // Callers share the memory of the server. An operator may give its own rules more.
         let own = self.stored.values().filter_map(|(_, rule)| rule.own_memory());
@@ -87,11 +91,12 @@ impl InForce {
         self.operators.rules.len() + self.stored.len()
     }
 
-    /// Returns all rules, those of the operator first. Together they have as much memory as one.
+    /// Returns all rules, those of the operator first. Those of the operator together have as much memory as one, and so have
+    /// those of callers. So callers take no memory from rules of the operator.
     pub(in crate::serve) fn rules(&self) -> Vec<Rule> {
-        let memory = MEMORY / self.len().max(1);
-        let all = self.operators.rules.iter().chain(self.stored.values().map(|(_, rule)| rule));
-        all.map(|rule| rule.clone().with_memory(memory)).collect()
+        let own = self.operators.rules.iter().map(|rule| (rule, self.operators.rules.len()));
+        let stored = self.stored.values().map(|(_, rule)| (rule, self.stored.len()));
+        own.chain(stored).map(|(rule, count)| rule.clone().with_memory(MEMORY / count)).collect()
     }
 
     /// Returns the names, versions and keys of all rules. A rule of the operator has no version.
@@ -113,6 +118,16 @@ impl InForce {
         self.operators.keys.contains_key(name)
     }
 
+    /// Returns the names of the operator's rules, each with a text that is equal for equal rules.
+    pub(in crate::serve) fn limits_of_operator(&self) -> Vec<(&str, String)> {
+        // Each server has as much memory as it needs.
+        let limits = |keys: &Keys| {
+            let each = keys.iter().filter(|(key, _)| *key != "clients");
+            each.map(|(key, value)| format!("{key} = {}\n", plain(value))).collect()
+        };
+        self.operators.keys.iter().map(|(name, keys)| (&**name, limits(keys))).collect()
+    }
+
     /// Returns the version of the last change.
     pub(super) fn version(&self) -> u64 {
         self.version
@@ -122,4 +137,20 @@ impl InForce {
     pub(super) fn operators(&self) -> Arc<Operators> {
         Arc::clone(&self.operators)
     }
+}
+
+/// Returns a value in words. A list of one value is that value.
+fn plain(value: &toml::Value) -> String {
+    match value {
+        toml::Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(", "),
+        toml::Value::Table(values) => {
+            let each = values.iter().map(|(key, value)| format!("{key} = {}", plain(value)));
+            format!("{{ {} }}", each.collect::<Vec<_>>().join("; "))
+        }
+        value => value.to_string(),
+    }
+}
+
+fn too_many() -> String {
+    format!("at most {MOST_RULES} rules for requests are possible: delete one first")
 }

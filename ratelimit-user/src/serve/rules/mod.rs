@@ -2,15 +2,24 @@
 
 mod audit;
 mod book;
+mod entry;
 mod error;
 mod file;
+mod follow;
 mod in_force;
+mod local;
+mod member;
+mod problem;
+mod shared;
 mod store;
 
 pub(in crate::serve) use self::{
     book::{Author, Book, Change, Done, Keeper},
     error::RuleError,
+    follow::follow,
     in_force::{InForce, Operators},
+    member::Member,
+    problem::{Problem, few_of},
 };
 
 #[cfg(test)]

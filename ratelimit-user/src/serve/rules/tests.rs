@@ -15,8 +15,12 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::{
-    check::Rule,
-    config::requests::{self, written::Keys},
+    check::{MEMORY, Rule},
+    config::requests::{
+        self,
+        stored::{Contents, Stored},
+        written::Keys,
+    },
 };
 
 const OPERATORS: &str = "[[check]]\nname = \"all\"\nlimits = \"9/s\"\n";
@@ -147,6 +151,33 @@ fn rules_that_do_not_fit_together_are_refused() {
 }
 
 #[test]
+fn rules_of_callers_take_no_memory_from_those_of_the_operator() {
+    let operators = Arc::new(Operators::of(requests::parse(OPERATORS).unwrap()));
+    let clients = |count: u64| {
+        let stored = |number| (format!("rule-{number}"), Stored { version: 1, keys: keys("1/s") });
+        let contents = Contents { version: 1, fleet: None, rules: (0..count).map(stored).collect() };
+        let rules = InForce::new(Arc::clone(&operators), contents).unwrap().rules();
+        rules.iter().map(Rule::clients).collect::<Vec<_>>()
+    };
+    let alone = clients(0)[0];
+    let with_many = clients(999);
+    assert_eq!((with_many[0], with_many.len()), (alone, 1_000));
+    // 64 bytes for each client.
+    assert!(with_many[1..].iter().sum::<usize>() * 64 <= MEMORY && with_many[1] > 64, "{with_many:?}");
+}
+
+#[test]
+fn a_log_is_read_while_a_rule_is_changed() {
+    let folder = Folder::new();
+    let (book, _) = open(&folder.rules()).unwrap();
+    write(&book, "a", None, "1/s").unwrap();
+    // The read goes on after the turn of changes.
+    let read = book.last_changes().unwrap();
+    write(&book, "a", Some(1), "2/s").unwrap();
+    assert!(!read(9).unwrap().is_empty());
+}
+
+#[test]
 fn a_second_server_does_not_take_the_same_file() {
     let folder = Folder::new();
     let first = open(&folder.rules()).unwrap();
@@ -213,12 +244,13 @@ fn a_change_that_a_killed_server_has_only_logged_is_undone_in_the_log() {
 #[test]
 fn a_log_begins_a_new_file_and_keeps_one_older_one() {
     let folder = Folder::new();
-    let mut audit = audit::Audit::open(&folder.rules(), 0).unwrap();
+    let mut audit = audit::Audit::open(&folder.rules(), 0, false).unwrap();
     audit.limit(2_000);
     let rule = keys("1/s");
     for version in 1..100 {
-        let entry = audit::Entry {
+        let entry = entry::Entry {
             at: Timestamp::UNIX_EPOCH,
+            server: None,
             token: "team",
             address: None,
             action: "update",
@@ -232,6 +264,10 @@ fn a_log_begins_a_new_file_and_keeps_one_older_one() {
     }
     let size = |path: &Path| fs::metadata(path).unwrap().len();
     assert!(size(&folder.log()) <= 2_000 && size(&folder.0.join("rules.toml.log.1")) <= 2_000);
-    let versions: Vec<_> = audit.last(10).unwrap().iter().map(|entry| entry["version"].as_u64().unwrap()).collect();
+    let versions: Vec<_> = audit::last(audit.files().unwrap(), 10)
+        .unwrap()
+        .iter()
+        .map(|entry| entry["version"].as_u64().unwrap())
+        .collect();
     assert_eq!(versions, (90..100).rev().collect::<Vec<_>>());
 }

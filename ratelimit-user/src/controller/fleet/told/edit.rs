@@ -27,11 +27,11 @@ pub(super) async fn answer(
     let engine = engine.ok_or("the engine does not answer: `ratelimit fleet status` tells why")?;
     let (why, anew, change) = match request {
         RulesRequest::List => return present(rules, engine).await.map(|(_, version)| RulesReply::Version(version)),
-        RulesRequest::Log => return rules.store.log(engine).await.map(RulesReply::Log).map_err(unread),
+        RulesRequest::Log => return rules.followed.store().log(engine).await.map(RulesReply::Log).map_err(unread),
         RulesRequest::Set { text, why, anew } => (why, anew, Change::Set(shared::read(text)?)),
         RulesRequest::Delete { text, why, anew } => (why, anew, Change::Delete(shared::read(text)?)),
         RulesRequest::Revert { version, why, anew } => {
-            let text = rules.store.text(engine, *version).await.map_err(unread)?;
+            let text = rules.followed.store().text(engine, *version).await.map_err(unread)?;
             let text =
                 text.ok_or_else(|| format!("the log has no version {version}: see `ratelimit fleet rules log`"))?;
             (why, anew, Change::All(shared::read(&text)?))
@@ -46,7 +46,7 @@ pub(super) async fn answer(
         }
         let Some(next) = change.applied(&present)? else { return Ok(RulesReply::Unchanged) };
         rules.check(&next).await?;
-        let written = rules.store.write(engine, &in_engine, &next, [who, why]).await.map_err(unwritten)?;
+        let written = rules.followed.store().write(engine, &in_engine, &next, [who, why]).await.map_err(unwritten)?;
         if written {
             rules.step(Some(engine)).await;
             return Ok(RulesReply::Written {
@@ -85,7 +85,7 @@ fn lost(rules: &Rules, present: &Version, newest: &Claim) -> Option<String> {
         ));
     }
     // A host that knows the version in force needs no other one to tell it.
-    let is_known = present.version != 0 && rules.known.as_ref().is_some_and(|known| known.version == present.version);
+    let is_known = present.version != 0 && rules.followed.known().is_some_and(|known| known.version == present.version);
     let Claim { version, host } = newest;
     (!is_known && *version > present.version).then(|| {
         format!(
@@ -97,9 +97,7 @@ fn lost(rules: &Rules, present: &Version, newest: &Claim) -> Option<String> {
 
 /// Returns the mark of the version in the engine, and the newest version: one that the engine has lost too.
 async fn present(rules: &Rules, engine: &Engine) -> Result<(Mark, Version), String> {
-    let (mark, read) = rules.store.read(engine, None).await.map_err(unread)?.unwrap_or_default();
-    let known = rules.known.clone().filter(|known| known.version > read.version);
-    Ok((mark, known.unwrap_or(read)))
+    rules.followed.present(engine).await.map_err(unread)
 }
 
 /// What an operator asks for.

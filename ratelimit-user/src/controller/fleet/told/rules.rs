@@ -19,7 +19,10 @@ use crate::{
     fleet::{
         engine::Engine,
         error,
-        kept::rules::{Mark, Store, Version},
+        kept::{
+            followed::{Followed, News},
+            rules::{Store, Version},
+        },
         status::SharedRules,
     },
 };
@@ -35,11 +38,7 @@ const KEPT: &str = "the engine has no shared rules, and this host keeps those of
 pub(super) struct Rules {
     maps: Maps,
     accepts: bool,
-    pub(super) store: Store,
-    /// What the engine had last.
-    seen: Option<Mark>,
-    /// The newest version that was read.
-    pub(super) known: Option<Version>,
+    pub(super) followed: Followed,
     /// The newest one that is valid.
     valid: Option<Numbered>,
     in_force: Numbered,
@@ -62,9 +61,7 @@ impl Rules {
         Self {
             maps: maps.clone(),
             accepts: fleet.accepts.rules,
-            store: Store::default(),
-            seen: None,
-            known: None,
+            followed: Followed::from(Store::default(), None),
             valid: None,
             in_force: Numbered::default(),
             refused: None,
@@ -112,7 +109,7 @@ impl Rules {
 
     /// Reads the engine for the first time, unless that was done.
     pub(super) async fn begin(&mut self, engine: &Engine) {
-        if self.seen.is_none() {
+        if self.followed.seen().is_none() {
             self.step(Some(engine)).await;
         }
     }
@@ -131,16 +128,18 @@ impl Rules {
 
     /// Takes the version in the engine.
     pub(super) async fn read(&mut self, engine: &Engine) -> Result<(), error::Error> {
-        let known = self.known.as_ref().map_or(0, |known| known.version);
-        let Some((mark, read)) = self.store.read(engine, self.seen.as_ref()).await? else { return Ok(()) };
-        self.seen = Some(mark);
-        // An engine without memory has no rules. Those that are known stay, until somebody writes new ones.
-        self.has_lost = read.version < known;
-        if self.has_lost || read.version == 0 {
-            return Ok(());
-        }
-        self.keeps = false;
-        if self.known.as_ref().is_some_and(|known| known.version == read.version && known.text != read.text) {
+        let is_rewritten = match self.followed.read(engine).await? {
+            News::Same => return Ok(()),
+            News::Lost(_) => {
+                self.has_lost = self.followed.known().is_some();
+                return Ok(());
+            }
+            News::Next { is_rewritten } => is_rewritten,
+        };
+        (self.has_lost, self.keeps) = (false, false);
+        let Some(read) = self.followed.known().cloned() else { return Ok(()) };
+        if is_rewritten {
+            let known = read.version;
             let text =
                 format!("version {known} of the shared rules has another text now: the engine has lost a change");
             self.engine.tell(Level::Warning, &text);
@@ -155,7 +154,6 @@ impl Rules {
                 self.refuse(read.version, problem);
             }
         }
-        self.known = Some(read);
         Ok(())
     }
 
@@ -185,7 +183,7 @@ impl Rules {
                     let text = format!("version {version} of the shared rules is in force, {count} rules");
                     self.engine.tell(Level::Info, &text);
                 }
-                if self.known.as_ref().map(|known| known.version) == newest.version {
+                if self.followed.known().map(|known| known.version) == newest.version {
                     self.refused = None;
                 }
                 self.in_force = newest;
@@ -267,14 +265,14 @@ impl Rules {
             }
             outcome => {
                 let stand = matches!(outcome, Some(Ok(true)));
-                self.keeps = stand && self.seen.as_ref().is_some_and(|seen| seen.version == 0);
+                self.keeps = stand && self.followed.seen().is_some_and(|seen| seen.version == 0);
                 self.puts.succeed("the shared rules can be checked again");
             }
         }
     }
 
     fn show(&self) {
-        let version = self.known.as_ref().map_or(0, |known| known.version);
+        let version = self.followed.known().map_or(0, |known| known.version);
         let lost = self.has_lost.then(|| {
             format!("the engine has lost version {version} of the shared rules, which stays in force: the next `ratelimit fleet rules set` or `del` on this host writes it again")
         });

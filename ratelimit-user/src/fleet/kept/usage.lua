@@ -1,0 +1,90 @@
+-- Keeps what clients of requests have used: a hash for each hour, with a text of four numbers for each client. The clock of
+-- this server is the only one.
+--
+-- KEYS: a sorted set with the number of rows of each hour, and the number of the last batch of a server. The key of an hour is
+-- that of the set, a colon and the hour since 1970. ARGV: what to do, and
+--   add: the number of the batch, the hours to keep, the most rows, the most rows of an hour, and then for each row its hour,
+--     its client, and four numbers: admitted, cost, refused, last. The answer is the number of requests that found no room. A
+--     batch that was there before changes nothing.
+--   hours: the answer is all hours.
+--   rows: an hour, a cursor, a pattern of clients, and about how many rows. The answer is the next cursor, and for each row
+--     its client and its numbers.
+local MOST = 9007199254740992
+-- Milliseconds for which the number of a batch is kept.
+local SEEN = 86400000
+-- Hours by which the clock of a server may be early.
+local EARLY = 24
+
+if ARGV[1] == 'hours' then
+  return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '+inf')
+elseif ARGV[1] == 'rows' then
+  local found = redis.call('HSCAN', KEYS[1] .. ':' .. ARGV[2], ARGV[3], 'MATCH', ARGV[4], 'COUNT', ARGV[5])
+  table.insert(found[2], 1, found[1])
+  return found[2]
+end
+
+if tonumber(ARGV[2]) <= (tonumber(redis.call('GET', KEYS[2]) or '0') or 0) then
+  return { '0' }
+end
+redis.call('SET', KEYS[2], ARGV[2], 'PX', SEEN)
+local now = tonumber(redis.call('TIME')[1])
+local kept, most, most_of_hour = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local this, counts, lost = math.floor(now / 3600), {}, 0
+local first = this - kept
+
+for index = 6, #ARGV, 6 do
+  local hour, client = ARGV[index], ARGV[index + 1]
+  local number, key = tonumber(hour), KEYS[1] .. ':' .. hour
+  local new = {}
+  for place = 1, 4 do
+    new[place] = tonumber(ARGV[index + 1 + place])
+  end
+  local requests, is_kept = new[1] + new[3], false
+  if number >= first and number <= this + EARLY then
+    -- Whatever else somebody has stored there stays.
+    local old = redis.pcall('HGET', key, client)
+    counts[hour] = counts[hour] or redis.pcall('HLEN', key)
+    if type(counts[hour]) == 'number' and (old or counts[hour] < most_of_hour) then
+      local admitted, cost, refused, last = string.match(type(old) == 'string' and old or '', '^(%d+) (%d+) (%d+) (%d+)$')
+      if admitted then
+        new[1], new[2], new[3] = new[1] + tonumber(admitted), new[2] + tonumber(cost), new[3] + tonumber(refused)
+        new[4] = math.max(new[4], tonumber(last))
+      end
+      for place = 1, 4 do
+        new[place] = string.format('%.0f', math.min(new[place], MOST))
+      end
+      local added = redis.pcall('HSET', key, client, table.concat(new, ' '))
+      if type(added) == 'number' then
+        counts[hour] = counts[hour] + added
+        is_kept = true
+      end
+    end
+  end
+  if not is_kept then
+    lost = lost + requests
+  end
+end
+
+for hour, count in pairs(counts) do
+  if type(count) == 'number' and count > 0 then
+    redis.call('ZADD', KEYS[1], count, hour)
+    redis.call('PEXPIRE', KEYS[1] .. ':' .. hour, string.format('%.0f', ((tonumber(hour) + 1 + kept) * 3600 - now) * 1000))
+  end
+end
+redis.call('PEXPIRE', KEYS[1], string.format('%.0f', (kept + EARLY + 1) * 3600000))
+local hours, all = {}, redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '+inf', 'WITHSCORES')
+local total = 0
+for index = 1, #all, 2 do
+  hours[#hours + 1] = { tonumber(all[index]) or 0, all[index], tonumber(all[index + 1]) }
+  total = total + tonumber(all[index + 1])
+end
+table.sort(hours, function(one, other) return one[1] < other[1] end)
+for _, hour in ipairs(hours) do
+  if hour[1] >= first and total <= most then
+    break
+  end
+  redis.call('UNLINK', KEYS[1] .. ':' .. hour[2])
+  redis.call('ZREM', KEYS[1], hour[2])
+  total = total - hour[3]
+end
+return { string.format('%.0f', lost) }

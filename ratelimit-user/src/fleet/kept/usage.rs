@@ -1,0 +1,155 @@
+//! What clients of requests have used, in the engine: totals for each client and hour.
+
+use redis::Value;
+
+use crate::fleet::{
+    engine::Engine,
+    error::Error,
+    key::fnv,
+    script::{Script, text},
+};
+
+/// Parts of all rows. Each has keys of one partition, so that a cluster spreads them.
+pub const PARTS: u8 = 16;
+/// Partitions of the engine between two parts.
+const STEP: u8 = 4;
+/// The most rows of a batch.
+pub const BATCH: usize = 200;
+/// About how many rows one call reads.
+const READ: usize = 1_000;
+/// The most hours of a part.
+const HOURS: usize = 100_000;
+/// The most bytes of the rows of one answer.
+const ANSWER: usize = 16 << 20;
+
+/// What a client has used in an hour: its name, and four numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Hours since 1970.
+    pub hour: u64,
+    /// The client, with its rule.
+    pub client: String,
+    /// Admitted, cost, refused and the time of the last request.
+    pub numbers: [u64; 4],
+}
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Hours after which a row is deleted.
+    pub hours: u64,
+    /// The most rows of all parts.
+    pub rows: u64,
+    /// The most rows of an hour.
+    pub rows_of_hour: u64,
+}
+
+/// Rows of one part that are written together.
+#[derive(Debug)]
+pub struct Batch {
+    /// The part.
+    pub part: u8,
+    /// A number that grows with each batch of a server.
+    pub number: u64,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// The script that keeps rows.
+#[derive(Debug, Clone)]
+pub struct Store(Script);
+
+impl Default for Store {
+    fn default() -> Self {
+        Self(Script::new(include_str!("usage.lua")))
+    }
+}
+
+/// Returns the part of a client.
+#[must_use]
+pub fn part(client: &str) -> u8 {
+    (fnv(client) % u64::from(PARTS)) as u8
+}
+
+impl Store {
+    /// Adds rows of a server. Returns how many requests found no room. The same batch can be sent again after a failure: it
+    /// is added once.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn add(&self, engine: &Engine, server: &str, batch: &Batch, bounds: &Bounds) -> Result<u64, Error> {
+        let Bounds { hours, rows, rows_of_hour } = *bounds;
+        let each = |all: u64| (all / u64::from(PARTS)).max(1);
+        let fixed = [batch.number, hours, each(rows), each(rows_of_hour)].map(|number| number.to_string());
+        let mut arguments = vec![b"add".to_vec()];
+        arguments.extend(fixed.into_iter().map(String::into_bytes));
+        for Row { hour, client, numbers } in &batch.rows {
+            arguments.extend([hour.to_string().into_bytes(), client.clone().into_bytes()]);
+            arguments.extend(numbers.iter().map(|number| number.to_string().into_bytes()));
+        }
+        let [all, seen] = keys(batch.part, server);
+        let values: Vec<Value> = engine.run(&self.0, &[&all, &seen], &arguments).await?;
+        number(values.first().ok_or(Error::Garbage("it is empty"))?)
+    }
+
+    /// Returns the hours of a part.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn hours(&self, engine: &Engine, part: u8) -> Result<Vec<u64>, Error> {
+        let values = self.ask(engine, part, &["hours"]).await?;
+        if values.len() > HOURS {
+            return Err(Error::Garbage("there are too many hours"));
+        }
+        values.iter().map(number).collect()
+    }
+
+    /// Returns some rows of an hour whose clients match a pattern, and where to go on. Zero is the beginning and the end. Rows
+    /// that make no sense are left out. A row can come twice.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn rows(
+        &self,
+        engine: &Engine,
+        part: u8,
+        (hour, cursor): (u64, u64),
+        pattern: &str,
+    ) -> Result<(u64, Vec<Row>), Error> {
+        let words = ["rows", &hour.to_string(), &cursor.to_string(), pattern, &READ.to_string()];
+        let values = self.ask(engine, part, &words).await?;
+        let [cursor, rows @ ..] = &values[..] else { return Err(Error::Garbage("it is empty")) };
+        let (rows, rest) = rows.as_chunks::<2>();
+        let bytes = |value: &Value| if let Value::BulkString(bytes) = value { bytes.len() } else { 0 };
+        if !rest.is_empty() || values.iter().map(bytes).sum::<usize>() > ANSWER {
+            return Err(Error::Garbage("the rows are too long"));
+        }
+        let cursor = text(cursor)?.parse().map_err(|_| Error::Garbage("a cursor is no number"))?;
+        let row = |[client, numbers]: &[Value; 2]| {
+            let mut each = text(numbers).ok()?.split(' ').map(|number| number.parse().ok());
+            let numbers = [each.next()??, each.next()??, each.next()??, each.next()??];
+            Some(Row { hour, client: text(client).ok()?.to_owned(), numbers })
+        };
+        Ok((cursor, rows.iter().filter_map(row).collect()))
+    }
+
+    async fn ask(&self, engine: &Engine, part: u8, words: &[&str]) -> Result<Vec<Value>, Error> {
+        let [all, seen] = keys(part, "");
+        let arguments: Vec<_> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        engine.run(&self.0, &[&all, &seen], &arguments).await
+    }
+}
+
+/// Returns the key of a part, and that of the last batch of a server.
+fn keys(part: u8, server: &str) -> [String; 2] {
+    let all = format!("{{rl:{:02x}}}:usage", part * STEP);
+    let seen = format!("{all}:seen:{server}");
+    [all, seen]
+}
+
+fn number(value: &Value) -> Result<u64, Error> {
+    text(value)?.parse().map_err(|_| Error::Garbage("a number is no number"))
+}
