@@ -6,6 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub(crate) enum Answer {
+    /// The kernel limits this address, or this network of addresses, from now on.
+    Stopped {
+        /// The address or the prefix.
+        source: String,
+        /// The TCP port on this host.
+        port: u16,
+        /// How long the limit lasts.
+        seconds: u64,
+        /// How many limits this source has had lately, with this one.
+        times: u32,
+    },
     /// In shadow: the daemon would limit this address, or this network of addresses, now.
     WouldStop {
         /// The address or the prefix.
@@ -45,7 +56,7 @@ pub(crate) enum Reason {
     NotEstablished,
     /// The address has no single client, or is needed by this host.
     Spared,
-    /// A rule, a list or a ban of the operator decides about the address.
+    /// A rule, a list, a ban or a default as strict of the operator decides about the address.
     Ruled,
     /// Too many limits begin or are in force, or too many requests arrive.
     TooMany,

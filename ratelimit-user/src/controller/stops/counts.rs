@@ -15,6 +15,8 @@ pub(crate) type Shown = Arc<Mutex<Counts>>;
 pub(crate) struct Counts {
     /// Whether the file has the table `[stops]`.
     pub(crate) is_on: bool,
+    /// Requests that have begun a limit.
+    pub(crate) stopped: u64,
     /// Requests that would have begun a limit, if not for shadow.
     pub(crate) would_stop: u64,
     /// Requests about an address that has one already.

@@ -121,6 +121,7 @@ impl Judge {
     fn count(&self, answer: &Answer) {
         let mut counts = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
+            Answer::Stopped { .. } => counts.stopped += 1,
             Answer::WouldStop { .. } => counts.would_stop += 1,
             Answer::Already { .. } => counts.already += 1,
             Answer::Refused { reason, .. } => *counts.refused.entry(*reason).or_default() += 1,
