@@ -3,3 +3,4 @@
 pub mod bans;
 pub mod rules;
 pub mod seed;
+pub mod stops;
