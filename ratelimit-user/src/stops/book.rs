@@ -154,7 +154,7 @@ impl Book {
     }
 
     /// Returns whether a network was limited before, or enough addresses of it other than this one.
-    fn is_wide(&self, network: Place, own: Place) -> bool {
+    pub(crate) fn is_wide(&self, network: Place, own: Place) -> bool {
         if self.places.contains_key(&network) {
             return true;
         }

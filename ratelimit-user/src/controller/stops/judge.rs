@@ -52,6 +52,8 @@ pub(super) struct Judge {
     pub(super) begun: HashMap<Place, Begun>,
     /// Whether the instance can have limits that are not in force here.
     pub(super) has_leftovers: bool,
+    /// Whether a file was applied. Before that, the instance can be one of another daemon.
+    has_followed: bool,
     begins: UnboundedSender<Begin>,
     known: Option<Known>,
     asked: Second,
@@ -107,8 +109,8 @@ impl Judge {
             mode: None,
             book: Book::default(),
             begun: HashMap::new(),
-            // A daemon before can have left some.
-            has_leftovers: true,
+            has_leftovers: false,
+            has_followed: false,
             begins,
             known: None,
             asked: Second::default(),
@@ -120,9 +122,11 @@ impl Judge {
     /// Applies the table of a file.
     pub(super) fn follow(&mut self, mode: Option<Mode>, proxies: &[Prefix]) {
         self.proxies = proxies.to_vec();
-        if self.mode == Some(Mode::On) && mode != Some(Mode::On) {
-            self.has_leftovers = true;
-        } else if mode != self.mode {
+        let was_on = self.mode == Some(Mode::On);
+        // A daemon before can have left some.
+        self.has_leftovers |= !self.has_followed || was_on && mode != Some(Mode::On);
+        self.has_followed = true;
+        if mode != self.mode && !was_on {
             self.book = Book::default();
         }
         self.mode = mode;
@@ -155,6 +159,9 @@ impl Judge {
         let place = Place { source: Prefix::host(address), port };
         self.permits(place, now).map_err(unknown)?.map_err(|(reason, why)| refused(reason, why))?;
         let network = around(address).map(|source| Place { source, port });
+        // The check of a network reads all rules.
+        let is_due = |network: &Place| self.book.is_wide(*network, place) && !self.book.in_force_at(*network, now);
+        let network = network.filter(is_due);
         let may_widen = network.is_some_and(|network| matches!(self.permits(network, now), Ok(Ok(()))));
         self.book.ended(now);
         Ok(Reply::Now(match self.book.ask(address, port, may_widen, now) {

@@ -92,7 +92,7 @@ impl Writer {
     async fn begin(&mut self, mut batch: Vec<Begin>) {
         self.leave_none_behind().await;
         if !self.judge().may_begin() {
-            let why = "the daemon does not limit clients any more".to_owned();
+            let why = "limits cannot begin now: the log of the daemon tells why".to_owned();
             return batch.into_iter().for_each(|begin| self.refuse(begin, Reason::Unknown, why.clone()));
         }
         let places: Vec<_> = batch.iter().map(|begin| (begin.place, begin.end)).collect();

@@ -93,7 +93,9 @@ fn a_stopped_client_is_limited_still_reads_its_refusal_and_others_are_not_limite
 
     // It is no rule of the operator.
     assert!(!ratelimit.ok("save").contains("8443"));
-    assert_eq!(ratelimit.json("status")["config"]["differences"], json!([]));
+    let status = ratelimit.json("status");
+    assert_eq!((&status["config"]["differences"], &status["rules"]["stops"]), (&json!([]), &json!(1)));
+    assert!(ratelimit.ok("status").contains("rules: 1 stopped client\n"));
     let scrape = scrape(&ratelimit);
     for series in [
         "ratelimit_stop_requests_total{outcome=\"stopped\"}",
