@@ -1,6 +1,6 @@
 //! The limits in force: how they begin and end, and what the daemon tells of them.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use super::{
     judge::{Begun, Judge, whole_seconds},
@@ -56,17 +56,21 @@ impl Judge {
         self.book.end(place, Duration::from_nanos(host::now()));
     }
 
-    /// Tells of limits that have ended. Returns whether there are any.
-    pub(super) fn end_due(&mut self) -> bool {
-        let mut has_any = false;
-        for place in self.book.ended(Duration::from_nanos(host::now())) {
+    /// Tells of limits that have ended by `now`.
+    pub(super) fn pass(&mut self, now: Duration) {
+        for place in self.book.ended(now) {
             if self.begun.remove(&place).is_some() {
-                has_any = true;
+                self.has_ended = true;
                 say_end(&place, "the limit of an application has ended");
             }
         }
         self.show();
-        has_any
+    }
+
+    /// Tells of limits that have ended. Returns whether any have since the last call.
+    pub(super) fn end_due(&mut self) -> bool {
+        self.pass(Duration::from_nanos(host::now()));
+        mem::take(&mut self.has_ended)
     }
 
     /// Ends the limits that do not stand any more: a rule of an operator has taken their place.

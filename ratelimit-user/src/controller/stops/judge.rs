@@ -54,6 +54,8 @@ pub(super) struct Judge {
     pub(super) has_leftovers: bool,
     /// Whether a file was applied. Before that, the instance can be one of another daemon.
     has_followed: bool,
+    /// Whether limits have ended since the writer has looked.
+    pub(super) has_ended: bool,
     begins: UnboundedSender<Begin>,
     known: Option<Known>,
     asked: Second,
@@ -111,6 +113,7 @@ impl Judge {
             begun: HashMap::new(),
             has_leftovers: false,
             has_followed: false,
+            has_ended: false,
             begins,
             known: None,
             asked: Second::default(),
@@ -163,7 +166,7 @@ impl Judge {
         let is_due = |network: &Place| self.book.is_wide(*network, place) && !self.book.in_force_at(*network, now);
         let network = network.filter(is_due);
         let may_widen = network.is_some_and(|network| matches!(self.permits(network, now), Ok(Ok(()))));
-        self.book.ended(now);
+        self.pass(now);
         Ok(Reply::Now(match self.book.ask(address, port, may_widen, now) {
             Outcome::New { place, end, times } => {
                 let asker = Asker {
@@ -206,7 +209,7 @@ impl Judge {
         if !matches!(self.permits(place, now), Ok(Ok(()))) {
             return;
         }
-        self.book.ended(now);
+        self.pass(now);
         let Outcome::New { end, times, .. } = self.book.hear(place, now.saturating_add(left), now) else { return };
         let asker = Asker { rule, client: None, user: None, connection: None, host: Some(host.to_owned()) };
         if self.mode == Some(Mode::On) {

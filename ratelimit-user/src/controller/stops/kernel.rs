@@ -46,7 +46,7 @@ pub(super) fn set(pins: &Path, places: &[(Place, Duration)]) -> Result<Vec<Set>,
     let standing = applications::standing(&instance.tables)?;
     let known: HashSet<Service> = Services::read(&instance.tables)?.iter().map(|(service, _)| service).collect();
     let mut services: BTreeSet<Service> = standing.iter().map(|target| target.service).collect();
-    // A limit that an operator sets for such a source lifts no ban either.
+    // Unlike a rule of an operator, it lifts no ban.
     let mut change = Change { keeps_bans: true, ..Change::default() };
     let mut outcomes = Vec::new();
     for (place, end) in places {

@@ -3,6 +3,8 @@
 use std::{
     io::{Read as _, Write as _},
     net::{Ipv4Addr, TcpListener},
+    thread,
+    time::Instant,
 };
 
 use ratelimit_tests::{
@@ -181,5 +183,41 @@ fn a_default_as_strict_stays() {
     let connection = Connection::from(&sandbox, &listener, PEER_IPV4);
     ratelimit.ok("limit set default --service tcp --packets 5/s");
     refused(&folder, &connection.request(None), "ruled", "does not admit more");
+    end(&ratelimit, daemon);
+}
+
+#[test]
+fn many_clients_are_stopped_in_few_changes() {
+    const CLIENTS: u8 = 60;
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    let mut daemon = start_on(&sandbox, &ratelimit, &folder);
+    let listener = listener(&sandbox, VICTIM_IPV4);
+    let client = |number: u8| {
+        let address = Ipv4Addr::new(10, 9, 0, 100 + number);
+        sandbox.add_peer_address(address);
+        Connection::from(&sandbox, &listener, address)
+    };
+    let connections: Vec<Connection> = (0..CLIENTS).map(client).collect();
+    let begin = Instant::now();
+    thread::scope(|scope| {
+        for connections in connections.chunks(3) {
+            let folder = &folder;
+            scope.spawn(move || {
+                for connection in connections {
+                    let answer = ask(folder, &connection.request(None));
+                    assert_eq!(answer["outcome"], "stopped", "{answer}");
+                }
+            });
+        }
+    });
+    println!("{CLIENTS} clients are stopped after {:?}", begin.elapsed());
+    assert!((0..CLIENTS).all(|_| daemon.line().contains("limited for ")));
+    let limited = limits(&ratelimit).iter().filter(|limit| limit.ends_with("application")).count();
+    assert_eq!((limited, scrape(&ratelimit)["ratelimit_stops_in_force"]), (usize::from(CLIENTS), 60.0));
+    folder.write(super::FILE);
+    assert!(daemon.line().contains("reloaded"));
+    assert!((0..CLIENTS).all(|_| daemon.line().contains("has ended with the mode of the file")));
+    assert_eq!(limits(&ratelimit), ["default any 1000/s config"]);
     end(&ratelimit, daemon);
 }
