@@ -13,7 +13,7 @@ pub struct Rule {
     pub policy: PolicyId,
     /// Bits of the rule's prefix, which a lookup in a prefix map does not return.
     pub prefix: u8,
-    /// Origin of the rule: [`COMMAND`], [`SSH`], [`BANNED`] or [`CONFIG`].
+    /// Origin of the rule: [`COMMAND`], [`SSH`], [`BANNED`], [`CONFIG`] or [`APPLICATION`].
     pub origin: u8,
     /// The rule that returns when this one expires.
     pub covered: Covered,
@@ -96,6 +96,9 @@ pub const BANNED: u8 = 3;
 pub const CONFIG: u8 = 4;
 /// [`Rule::origin`] of what the fleet of this host has told. Only lists have it.
 pub const FLEET: u8 = 5;
+/// [`Rule::origin`] of a limit that an application has asked for. It always has an end, covers no rule, and gives way to
+/// rules of an operator.
+pub const APPLICATION: u8 = 6;
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use ratelimit_common::rules::rule::BANNED;
+use ratelimit_common::rules::rule::{APPLICATION, BANNED};
 use serde::Serialize;
 use toml::value::Datetime;
 
@@ -153,7 +153,7 @@ fn file(instance: &Instance, awaited: &[config::Interface], moment: fn(Datetime)
     for cost in costs::list(&instance.tables)? {
         file.service.entry(ServiceName(cost.service).to_string()).or_default().cost = Some(cost.cost);
     }
-    for rule in list::list(&instance.tables)?.iter().filter(|rule| rule.origin != BANNED) {
+    for rule in list::list(&instance.tables)?.iter().filter(|rule| !matches!(rule.origin, BANNED | APPLICATION)) {
         file.add(rule, moment);
     }
     Ok(file)

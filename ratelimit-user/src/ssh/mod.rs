@@ -19,6 +19,7 @@ pub(crate) use self::{
     },
     guard::Guard,
     logind::sessions,
+    server::ports,
     session::{Origin, Session, session},
     standing::{NEW, OPEN, Standing},
 };

@@ -17,7 +17,7 @@ const MOST_FILES: usize = 64;
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Returns the ports, without duplicates. Without a configuration that names one, it is the usual port.
-pub(super) fn ports() -> Vec<u16> {
+pub(crate) fn ports() -> Vec<u16> {
     let folder = fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|file| file.path());
     let files = [PathBuf::from(FILE)].into_iter().chain(folder.take(MOST_FILES));
     let mut ports: Vec<u16> = files.filter_map(|file| text(&file)).flat_map(|text| named(&text)).collect();

@@ -95,6 +95,26 @@ impl Book {
         self.begin(wide.unwrap_or(own), now)
     }
 
+    /// Takes a limit of a place that another host has told of, with its end.
+    pub(crate) fn hear(&mut self, place: Place, end: Duration, now: Duration) -> Outcome {
+        let now = self.advance(now);
+        match self.places.get(&place).filter(|entry| entry.end > now) {
+            Some(entry) => Outcome::InForce { place, end: entry.end },
+            None => self.begin_until(place, Some(end.min(now.saturating_add(span::LONGEST))), now),
+        }
+    }
+
+    /// Ends the limit of a place before its time. The next one counts as a repetition.
+    pub(crate) fn end(&mut self, place: Place, now: Duration) {
+        let now = self.advance(now);
+        if let Some(entry) = self.places.get_mut(&place)
+            && self.ends.remove(&(entry.end, place))
+        {
+            entry.end = entry.end.min(now);
+            self.ended.insert((entry.end, place));
+        }
+    }
+
     /// Returns the places whose limits have ended by `now`, once each.
     pub(crate) fn ended(&mut self, now: Duration) -> Vec<Place> {
         let now = self.advance(now);
@@ -109,6 +129,11 @@ impl Book {
             self.forget(end, place);
         }
         ended
+    }
+
+    /// Returns whether a place has a limit at `now`.
+    pub(crate) fn in_force_at(&self, place: Place, now: Duration) -> bool {
+        self.places.get(&place).is_some_and(|entry| entry.end > now)
     }
 
     /// Returns the places with a limit whose end [`Self::ended`] has not told yet, and these ends, the next one first.
@@ -129,7 +154,7 @@ impl Book {
     }
 
     /// Returns whether a network was limited before, or enough addresses of it other than this one.
-    fn is_wide(&self, network: Place, own: Place) -> bool {
+    pub(crate) fn is_wide(&self, network: Place, own: Place) -> bool {
         if self.places.contains_key(&network) {
             return true;
         }
@@ -150,6 +175,10 @@ impl Book {
     }
 
     fn begin(&mut self, place: Place, now: Duration) -> Outcome {
+        self.begin_until(place, None, now)
+    }
+
+    fn begin_until(&mut self, place: Place, end: Option<Duration>, now: Duration) -> Outcome {
         while self.begun.front().is_some_and(|begun| now.saturating_sub(*begun) >= SECOND) {
             self.begun.pop_front();
         }
@@ -171,7 +200,8 @@ impl Book {
         {
             self.forget(end, oldest);
         }
-        let (end, times) = (now.saturating_add(span::next(times)), times.saturating_add(1));
+        let end = end.unwrap_or_else(|| now.saturating_add(span::next(times)));
+        let times = times.saturating_add(1);
         self.begun.push_back(now);
         self.places.insert(place, Entry { end, times });
         self.ends.insert((end, place));

@@ -9,6 +9,7 @@ mod book;
 mod place;
 mod request;
 mod span;
+mod stop;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +17,8 @@ pub(crate) use self::{
     answer::{Answer, Reason},
     book::{Book, Outcome},
     place::{Place, around},
-    request::{Connection, LINE, Request},
+    request::{Connection, LINE, Request, is_rule},
+    stop::{Asker, Stop},
 };
 #[cfg(test)]
 use self::{book::Refusal, request::RequestError};

@@ -16,11 +16,11 @@ const CLIENT: usize = 256;
 /// A TCP connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Connection {
+pub struct Connection {
     /// The address and port on this host.
-    pub(crate) local: SocketAddr,
+    pub local: SocketAddr,
     /// Those of the other end.
-    pub(crate) remote: SocketAddr,
+    pub remote: SocketAddr,
 }
 
 impl Connection {
@@ -84,6 +84,12 @@ pub(crate) enum RequestError {
     Client,
 }
 
+/// Returns whether a text is the name of a rule.
+pub(crate) fn is_rule(text: &str) -> bool {
+    let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=RULE).contains(&text.len()) && text.bytes().all(is_good)
+}
+
 impl Request {
     /// Reads a line without its end.
     ///
@@ -97,9 +103,7 @@ impl Request {
         let read: Self =
             serde_json::from_slice(line).map_err(|error| RequestError::Form(escaped(&error.to_string())))?;
         let request = Self { connection: read.connection.checked()?, ..read };
-        let is_good =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'.');
-        if !(1..=RULE).contains(&request.rule.len()) || !request.rule.bytes().all(is_good) {
+        if !is_rule(&request.rule) {
             return Err(RequestError::Rule);
         }
         if request.client.len() > CLIENT {

@@ -15,5 +15,6 @@ mod requests;
 mod rules;
 mod stage;
 mod start;
+mod stops;
 mod store;
 mod tls;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, FLEET, SSH};
+use ratelimit_common::rules::rule::{APPLICATION, BANNED, COMMAND, CONFIG, FLEET, SSH};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -170,6 +170,7 @@ pub(crate) fn origin(origin: u8) -> &'static str {
         BANNED => "ban",
         CONFIG => "config",
         FLEET => "fleet",
+        APPLICATION => "application",
         _ => "unknown",
     }
 }

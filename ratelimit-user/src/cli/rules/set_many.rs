@@ -12,7 +12,7 @@ use ratelimit_common::{
     identity::service::Service,
     rules::{
         comment::Comment,
-        rule::{BANNED, COMMAND},
+        rule::{APPLICATION, BANNED, COMMAND},
     },
 };
 use serde::Serialize;
@@ -208,7 +208,11 @@ impl Rule<'_> {
             let found = targets.map(|target| list::get(&instance.tables, target));
             found.filter_map(Result::transpose).collect::<Result<_, _>>()?
         };
-        Ok(rules.into_iter().filter(|rule| rule.origin != BANNED).map(|rule| (rule.target, rule)).collect())
+        Ok(rules
+            .into_iter()
+            .filter(|rule| !matches!(rule.origin, BANNED | APPLICATION))
+            .map(|rule| (rule.target, rule))
+            .collect())
     }
 
     /// Returns the change for these prefixes, and the lines whose limit cannot be changed so.

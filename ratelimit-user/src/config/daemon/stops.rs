@@ -20,15 +20,20 @@ pub struct Stops {
     pub socket: PathBuf,
     /// The group that may ask, by name or number. None is root alone.
     pub group: Option<String>,
+    /// What a request does.
+    pub mode: Mode,
     /// Addresses that many clients share. No request limits them.
     pub trusted_proxies: Vec<Prefix>,
 }
 
 /// What a request does.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Mode {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Mode {
     /// The daemon only logs and counts what it would limit.
+    #[default]
     Shadow,
+    /// The daemon limits clients.
+    On,
 }
 
 #[derive(Debug, clap::Args)]
@@ -47,13 +52,10 @@ struct StopsOptions {
 pub(in crate::config) fn read(top: &Table<'_>) -> Option<Stops> {
     let table = top.get("stops").and_then(Value::table)?;
     let StopsOptions { socket, group, mode, trusted_proxies } = options::read(&table, &[])?;
-    match mode {
-        Some(Mode::Shadow) | None => {}
-    }
     if trusted_proxies.len() > MOST_PROXIES
         && let Some(value) = table.get("trusted-proxies")
     {
         value.wrong(format!("more than {MOST_PROXIES} prefixes: write wider ones"));
     }
-    Some(Stops { socket, group, trusted_proxies })
+    Some(Stops { socket, group, mode: mode.unwrap_or_default(), trusted_proxies })
 }

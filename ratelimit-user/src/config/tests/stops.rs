@@ -1,6 +1,7 @@
 //! The table `[stops]`.
 
 use super::*;
+use crate::config::daemon::stops::Mode;
 
 #[test]
 fn a_table_has_a_socket_its_group_and_proxies() {
@@ -11,7 +12,9 @@ fn a_table_has_a_socket_its_group_and_proxies() {
     assert_eq!((stops.socket.to_str(), stops.group.as_deref()), (Some("/run/stops/socket"), Some("check")));
     assert_eq!(proxies, ["192.0.2.0/24", "2001:db8::/48"]);
     let least = parse("interfaces = []\n[stops]\nsocket = \"/run/s\"\n").unwrap().stops.unwrap();
-    assert_eq!((least.group, least.trusted_proxies), (None, Vec::new()));
+    assert_eq!((least.group, least.mode, least.trusted_proxies), (None, Mode::Shadow, Vec::new()));
+    let on = parse("interfaces = []\n[stops]\nsocket = \"/run/s\"\nmode = \"on\"\n").unwrap().stops.unwrap();
+    assert_eq!(on.mode, Mode::On);
     assert_eq!(parse("interfaces = []").unwrap().stops, None);
 }
 
@@ -21,7 +24,7 @@ fn a_problem_has_its_place() {
     for (lines, place) in [
         ("mode = \"shadow\"", "2:1: "),
         ("socket = \"here\"", "3:10: "),
-        ("socket = \"/run/s\"\nmode = \"on\"", "4:8: "),
+        ("socket = \"/run/s\"\nmode = \"off\"", "4:8: "),
         ("socket = \"/run/s\"\ntrusted-proxies = [\"192.0.2.1/24\"]", "4:"),
         ("socket = \"/run/s\"\nproxies = []", "4:1: "),
     ] {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use ratelimit_common::rules::rule::{BANNED, CONFIG, NEVER, SSH};
+use ratelimit_common::rules::rule::{APPLICATION, BANNED, CONFIG, NEVER, SSH};
 
 use crate::{
     config::Planned,
@@ -59,8 +59,11 @@ impl By {
 /// Returns how to change the `running` rules so that the `planned` rules are in force at the time `now`.
 #[must_use]
 pub(crate) fn difference(running: &[Listed], planned: &[Planned], now: SystemTime) -> Difference {
-    let mut rules: HashMap<Target, &Listed> =
-        running.iter().filter(|rule| rule.origin != BANNED).map(|rule| (rule.target, rule)).collect();
+    let mut rules: HashMap<Target, &Listed> = running
+        .iter()
+        .filter(|rule| !matches!(rule.origin, BANNED | APPLICATION))
+        .map(|rule| (rule.target, rule))
+        .collect();
     let mut found = Difference::default();
     let mut places = HashMap::new();
     for plan in planned {

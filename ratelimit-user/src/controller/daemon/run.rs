@@ -78,8 +78,8 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
     let mut links = Links::new()?;
     let mut clock = WallClock::new().context("cannot watch the clock")?;
-    let fleet = fleet::service::Service::start(pins)?;
     let stops = stops::Service::start(pins)?;
+    let fleet = fleet::service::Service::start(pins, stops.desk())?;
     let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown(), stops.shown())?;
     let mut daemon = Daemon::new(pins, file, force, metrics, fleet, stops);
     daemon.start()?;
@@ -198,6 +198,7 @@ async fn serve(
             reply = Reply::Failed("nothing was changed: only root may change the shared rules".to_owned());
         }
         Ok(Request::Rules(request, who)) => return waiting.answer(request, who, write).await.map(|()| daemon),
+        Ok(Request::Stops(address)) => reply = Reply::Stops(daemon.stops(&address)),
         Ok(Request::Fleet) => reply = Reply::Fleet(daemon.fleet()),
         Ok(Request::ReloadBy(caller)) => {
             // An allow outranks every rule, so only root can cause one.

@@ -36,6 +36,7 @@ use crate::{
     dataplane::{Error, debts::Saved, instance::daemon_lock::DaemonLock},
     fleet::status::Status,
     ssh::{self, ProtectedSessions},
+    stops::Stop,
 };
 
 /// The state of the daemon.
@@ -259,6 +260,11 @@ impl Daemon {
     /// Returns what the host knows of its fleet. None without one.
     pub(super) fn fleet(&self) -> Option<Status> {
         self.fleet.status()
+    }
+
+    /// Returns the limits of applications that concern an address.
+    pub(super) fn stops(&self, address: &str) -> Vec<Stop> {
+        address.parse().map(|address| self.stops.of_address(&address)).unwrap_or_default()
     }
 
     /// Returns the file that is in force, and what it requests. Takes no lock.

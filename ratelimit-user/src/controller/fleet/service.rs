@@ -22,7 +22,10 @@ use super::{
 };
 use crate::{
     config::daemon::fleet::Fleet,
-    controller::socket::rules::{RulesReply, RulesRequest},
+    controller::{
+        socket::rules::{RulesReply, RulesRequest},
+        stops,
+    },
     fleet::{members::Member, status::Status},
 };
 
@@ -56,14 +59,14 @@ pub(crate) struct Service {
 
 impl Service {
     /// Starts without a fleet.
-    pub(crate) fn start(pins: &Path) -> Result<Self> {
+    pub(crate) fn start(pins: &Path, stops: stops::Desk) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (fleet, changes) = watch::channel(Wanted::Unknown);
         let (requests, asked) = mpsc::channel(1);
         let shown = Shown::default();
         let (pins, of_thread) = (pins.to_owned(), Arc::clone(&shown));
         let follow = move || {
-            runtime.block_on(follow(&pins, changes, asked, of_thread));
+            runtime.block_on(follow(&pins, &stops, changes, asked, of_thread));
             // A name that is still being resolved must not keep the thread.
             runtime.shutdown_background();
         };
@@ -139,7 +142,13 @@ impl Drop for Service {
     }
 }
 
-async fn follow(pins: &Path, mut changes: watch::Receiver<Wanted>, mut asked: mpsc::Receiver<Asked>, shown: Shown) {
+async fn follow(
+    pins: &Path,
+    stops: &stops::Desk,
+    mut changes: watch::Receiver<Wanted>,
+    mut asked: mpsc::Receiver<Asked>,
+    shown: Shown,
+) {
     // Work that an earlier fleet has begun ends before that of a later one.
     let maps = Maps::of(pins);
     loop {
@@ -162,7 +171,7 @@ async fn follow(pins: &Path, mut changes: watch::Receiver<Wanted>, mut asked: mp
         };
         let told = told::shown::Shown::default();
         let mut host = Host::new(pins, (*fleet).clone(), Arc::clone(&shown), told.clone());
-        let told = told::run(&maps, &fleet, host.link(), told, &mut asked);
+        let told = told::run(&maps, &fleet, host.link(), told, stops, &mut asked);
         let is_over = tokio::select! {
             () = host.run() => true,
             never = told => match never {},

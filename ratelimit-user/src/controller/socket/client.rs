@@ -12,7 +12,11 @@ use super::{
     folder::{DAEMON, METRICS, folder},
     request::{FileState, Reply, Request},
 };
-use crate::dataplane::{self, sys::lock_holder::Holder};
+use crate::{
+    dataplane::{self, sys::lock_holder::Holder},
+    stops::Stop,
+    text::prefix::Prefix,
+};
 
 /// How long a command waits for information that it only shows.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -85,7 +89,7 @@ pub fn ask(pins: &Path, name: &str, request: Request) -> Result<Reply, SocketErr
     let mut stream = connect(pins, name)?;
     // A question must not wait for a process that is stopped.
     let patience = match request {
-        Request::Left | Request::Gone | Request::State | Request::Fleet => Some(PATIENCE),
+        Request::Left | Request::Gone | Request::State | Request::Fleet | Request::Stops(_) => Some(PATIENCE),
         Request::Rules(..) => Some(OF_ENGINE),
         Request::Reload | Request::ReloadBy(_) | Request::Confirm => None,
     };
@@ -111,6 +115,15 @@ pub fn file_state(pins: &Path) -> Option<FileState> {
     match ask(pins, DAEMON, Request::State) {
         Ok(Reply::State(state)) => Some(state),
         _ => None,
+    }
+}
+
+/// Returns the limits of applications that concern an address. Returns none without a daemon, and while it does not answer.
+#[must_use]
+pub fn stops(pins: &Path, address: &Prefix) -> Vec<Stop> {
+    match ask(pins, DAEMON, Request::Stops(address.to_string())) {
+        Ok(Reply::Stops(stops)) => stops,
+        _ => Vec::new(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Serialize};
 
 use super::rules::{RulesReply, RulesRequest};
-use crate::{config, dataplane::readings::rates::Rates, fleet::status::Status, ssh::Session};
+use crate::{config, dataplane::readings::rates::Rates, fleet::status::Status, ssh::Session, stops::Stop};
 
 /// A request in one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,8 @@ pub enum Request {
     State,
     /// To the daemon: tell what it knows of the fleet.
     Fleet,
+    /// To the daemon: tell the limits of applications that concern this address.
+    Stops(String),
     /// To the daemon: do this with the shared rules of the fleet, on behalf of this operator.
     Rules(RulesRequest, String),
     /// To the daemon: read the file again, for this caller.
@@ -75,6 +77,8 @@ pub enum Reply {
     State(FileState),
     /// This is known of the fleet. None without one.
     Fleet(Option<Status>),
+    /// These limits of applications are in force.
+    Stops(Vec<Stop>),
     /// This was done with the shared rules.
     Rules(RulesReply),
 }

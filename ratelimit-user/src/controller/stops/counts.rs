@@ -23,6 +23,8 @@ pub(crate) struct Counts {
     pub(crate) already: u64,
     /// Requests that were refused.
     pub(crate) refused: BTreeMap<Reason, u64>,
-    /// Limits that would be in force.
+    /// Limits in force.
     pub(crate) in_force: usize,
+    /// Limits that would be in force, if not for shadow.
+    pub(crate) in_shadow: usize,
 }

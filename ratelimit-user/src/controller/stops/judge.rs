@@ -1,25 +1,34 @@
 //! Decides about one request: its proof, whom it spares, and whether there is room.
 
 use std::{
+    collections::HashMap,
     net::IpAddr,
     path::{Path, PathBuf},
     sync::PoisonError,
     time::Duration,
 };
 
+use tokio::sync::{
+    mpsc::UnboundedSender,
+    oneshot::{self, Receiver},
+};
+
 use super::{
     counts::Shown,
-    spared::{self, Host},
+    spared::{self, Host, Spared},
+    writer::Begin,
 };
 use crate::{
+    config::daemon::stops::Mode,
     controller::notify::journal::{Level, say},
     dataplane::{
         Error,
         instance::read_only::View,
         sys::{host, netlink::connection},
     },
+    fleet::kept::stops::Stopped,
     ssh,
-    stops::{Answer, Book, Connection, Outcome, Place, Reason, Request, around},
+    stops::{Answer, Asker, Book, Connection, Outcome, Place, Reason, Request, around},
     text::{prefix::Prefix, units},
 };
 
@@ -27,62 +36,156 @@ use crate::{
 const KNOWN: Duration = Duration::from_secs(5);
 /// Requests in a second. Each asks the kernel several times.
 const REQUESTS: u32 = 1_000;
+/// Limits of other hosts in a second that are checked.
+const HEARD: u32 = 200;
 /// A second.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Decides about requests.
 pub(super) struct Judge {
     pins: PathBuf,
-    pub(super) proxies: Vec<Prefix>,
-    book: Book,
-    /// The host and its SSH clients, as they were at this time.
-    known: Option<(Duration, Host, Vec<IpAddr>)>,
-    /// The beginning of a second, and the requests in it.
-    asked: (Duration, u32),
+    proxies: Vec<Prefix>,
+    /// None without the table in the file.
+    pub(super) mode: Option<Mode>,
+    pub(super) book: Book,
+    /// The limits in force: who has asked for them, and when.
+    pub(super) begun: HashMap<Place, Begun>,
+    /// Whether the instance can have limits that are not in force here.
+    pub(super) has_leftovers: bool,
+    /// Whether a file was applied. Before that, the instance can be one of another daemon.
+    has_followed: bool,
+    /// Whether limits have ended since the writer has looked.
+    pub(super) has_ended: bool,
+    begins: UnboundedSender<Begin>,
+    known: Option<Known>,
+    asked: Second,
+    heard: Second,
     shown: Shown,
 }
 
+/// A limit in force.
+pub(super) struct Begun {
+    pub(super) since: Duration,
+    pub(super) end: Duration,
+    pub(super) times: u32,
+    pub(super) asker: Asker,
+}
+
+/// The beginning of a second, and what has happened in it.
+#[derive(Default)]
+struct Second(Duration, u32);
+
+impl Second {
+    /// Counts one more, unless there were so many.
+    fn admits(&mut self, most: u32, now: Duration) -> bool {
+        if now.saturating_sub(self.0) >= SECOND {
+            *self = Self(now, 0);
+        }
+        let admits = self.1 < most;
+        self.1 += u32::from(admits);
+        admits
+    }
+}
+
+/// What the daemon knows of its host and of SSH, as it was at a time.
+#[derive(Clone)]
+struct Known {
+    at: Duration,
+    host: Host,
+    sessions: Vec<IpAddr>,
+    ssh: Vec<u16>,
+}
+
+/// What a line gets.
+pub(super) enum Reply {
+    Now(Answer),
+    /// When the kernel has the limit.
+    Later(Receiver<Answer>),
+}
+
 impl Judge {
-    pub(super) fn of(pins: &Path, shown: Shown) -> Self {
-        let asked = (Duration::ZERO, 0);
-        Self { pins: pins.to_owned(), proxies: Vec::new(), book: Book::default(), known: None, asked, shown }
+    pub(super) fn of(pins: &Path, shown: Shown, begins: UnboundedSender<Begin>) -> Self {
+        Self {
+            pins: pins.to_owned(),
+            proxies: Vec::new(),
+            mode: None,
+            book: Book::default(),
+            begun: HashMap::new(),
+            has_leftovers: false,
+            has_followed: false,
+            has_ended: false,
+            begins,
+            known: None,
+            asked: Second::default(),
+            heard: Second::default(),
+            shown,
+        }
+    }
+
+    /// Applies the table of a file.
+    pub(super) fn follow(&mut self, mode: Option<Mode>, proxies: &[Prefix]) {
+        self.proxies = proxies.to_vec();
+        let was_on = self.mode == Some(Mode::On);
+        // A daemon before can have left some.
+        self.has_leftovers |= !self.has_followed || was_on && mode != Some(Mode::On);
+        self.has_followed = true;
+        if mode != self.mode && !was_on {
+            self.book = Book::default();
+        }
+        self.mode = mode;
+        self.show();
     }
 
     /// Decides about a line of a process of this user.
-    pub(super) fn line(&mut self, line: &[u8], user: Option<u32>) -> Answer {
+    pub(super) fn line(&mut self, line: &[u8], user: Option<u32>) -> Reply {
         let now = Duration::from_nanos(host::now());
-        let answer = match Request::read(line) {
-            Ok(request) => self.request(&request, user, now).unwrap_or_else(|answer| answer),
-            Err(error) => refused(Reason::Bad, error),
+        let reply = match Request::read(line) {
+            Ok(request) => self.request(&request, user, now).unwrap_or_else(Reply::Now),
+            Err(error) => Reply::Now(refused(Reason::Bad, error)),
         };
-        self.count(&answer);
-        answer
+        if let Reply::Now(answer) = &reply {
+            self.count(answer);
+        }
+        reply
     }
 
-    fn request(&mut self, request: &Request, user: Option<u32>, now: Duration) -> Result<Answer, Answer> {
-        self.admit(now)?;
+    fn request(&mut self, request: &Request, user: Option<u32>, now: Duration) -> Result<Reply, Answer> {
+        if !self.asked.admits(REQUESTS, now) {
+            return Err(refused(Reason::TooMany, format!("{REQUESTS} requests arrived within a second")));
+        }
         let Connection { local, remote } = request.connection;
         if !connection::is_accepted(local, remote).map_err(unknown)? {
             let why = format!("this host has no connection that {remote} has opened to {local}");
             return Err(refused(Reason::NotEstablished, why));
         }
         let (address, port) = (remote.ip(), local.port());
-        let own = Prefix::host(address);
-        let (known, sessions) = self.known(now).map_err(unknown)?;
-        let spares = |source| known.spares(source, &self.proxies, &sessions);
-        if let Some(spared) = spares(own) {
-            return Err(refused(Reason::Spared, spared));
-        }
-        let view = View::open(&self.pins).map_err(unknown)?;
-        if let Some(rule) = spared::ruled(view.tables(), &own, port).map_err(unknown)? {
-            return Err(refused(Reason::Ruled, rule));
-        }
-        let may_widen = around(address).is_some_and(|network| spares(network).is_none());
-        self.book.ended(now);
-        Ok(match self.book.ask(address, port, may_widen, now) {
-            Outcome::New { place: Place { source, port }, end, times } => {
+        let place = Place { source: Prefix::host(address), port };
+        self.permits(place, now).map_err(unknown)?.map_err(|(reason, why)| refused(reason, why))?;
+        let network = around(address).map(|source| Place { source, port });
+        // The check of a network reads all rules.
+        let is_due = |network: &Place| self.book.is_wide(*network, place) && !self.book.in_force_at(*network, now);
+        let network = network.filter(is_due);
+        let may_widen = network.is_some_and(|network| matches!(self.permits(network, now), Ok(Ok(()))));
+        self.pass(now);
+        Ok(Reply::Now(match self.book.ask(address, port, may_widen, now) {
+            Outcome::New { place, end, times } => {
+                let asker = Asker {
+                    rule: request.rule.clone(),
+                    client: Some(request.label()),
+                    user,
+                    connection: Some(request.connection),
+                    host: None,
+                };
+                let Place { source, port } = place;
                 let life = end.saturating_sub(now);
-                say(Level::Info, &event(request, source, life, times, user));
+                if self.mode == Some(Mode::On) {
+                    let (answer, answered) = oneshot::channel();
+                    return match self.begins.send(Begin { place, end, times, asker, answer: Some(answer) }) {
+                        Ok(()) => Ok(Reply::Later(answered)),
+                        Err(_) => Err(refused(Reason::Unknown, "the daemon ends")),
+                    };
+                }
+                self.say_in_shadow(&place, life, times, &asker);
                 Answer::WouldStop { source: source.to_string(), port, seconds: life.as_secs(), times }
             }
             Outcome::InForce { place: Place { source, port }, end } => {
@@ -90,35 +193,66 @@ impl Judge {
                 Answer::Already { source: source.to_string(), port, seconds }
             }
             Outcome::Refused(refusal) => refused(Reason::TooMany, refusal),
-        })
+        }))
     }
 
-    /// Bounds the requests that ask the kernel.
-    fn admit(&mut self, now: Duration) -> Result<(), Answer> {
-        if now.saturating_sub(self.asked.0) >= SECOND {
-            self.asked = (now, 0);
+    /// Hears that another host limits a client for this time.
+    pub(super) fn hear(&mut self, Stopped { source, port, rule }: Stopped, host: &str, left: Duration) {
+        let now = Duration::from_nanos(host::now());
+        let place = Place { source, port };
+        let is_network = around(source.address()) == Some(source);
+        let is_known = self.book.in_force_at(place, now);
+        if self.mode.is_none() || is_known || !source.is_host() && !is_network || !self.heard.admits(HEARD, now) {
+            return;
         }
-        if self.asked.1 >= REQUESTS {
-            return Err(refused(Reason::TooMany, format!("{REQUESTS} requests arrived within a second")));
+        // What cannot be checked, or is spared here, is limited on other hosts only.
+        if !matches!(self.permits(place, now), Ok(Ok(()))) {
+            return;
         }
-        self.asked.1 += 1;
-        Ok(())
+        self.pass(now);
+        let Outcome::New { end, times, .. } = self.book.hear(place, now.saturating_add(left), now) else { return };
+        let asker = Asker { rule, client: None, user: None, connection: None, host: Some(host.to_owned()) };
+        if self.mode == Some(Mode::On) {
+            let _ = self.begins.send(Begin { place, end, times, asker, answer: None });
+        } else {
+            self.say_in_shadow(&place, end.saturating_sub(now), times, &asker);
+        }
+        self.show();
     }
 
-    /// Returns the addresses that this host needs.
-    fn known(&mut self, now: Duration) -> Result<(Host, Vec<IpAddr>), Error> {
-        if let Some((at, host, sessions)) = &self.known
-            && now.saturating_sub(*at) < KNOWN
-        {
-            return Ok((host.clone(), sessions.clone()));
+    /// Returns why a place is not limited, whoever asks.
+    fn permits(&mut self, place: Place, now: Duration) -> Result<Result<(), (Reason, String)>, Error> {
+        let Known { host, sessions, ssh, .. } = self.known(now)?;
+        if ssh.contains(&place.port) {
+            return Ok(Err((Reason::Spared, Spared::Ssh(place.port).to_string())));
         }
-        let sessions = ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer);
-        let (host, sessions) = (Host::read()?, sessions.collect::<Vec<_>>());
-        self.known = Some((now, host.clone(), sessions.clone()));
-        Ok((host, sessions))
+        if let Some(spared) = host.spares(place.source, &self.proxies, &sessions) {
+            return Ok(Err((Reason::Spared, spared.to_string())));
+        }
+        let view = View::open(&self.pins)?;
+        if !place.source.is_host() && !spared::is_whole(view.tables(), place.source)? {
+            return Ok(Err((Reason::Ruled, format!("{} is not one source", place.source))));
+        }
+        Ok(spared::limit(view.tables(), &place)?.map(drop).map_err(|why| (Reason::Ruled, why)))
     }
 
-    fn count(&self, answer: &Answer) {
+    fn say_in_shadow(&self, Place { source, port }: &Place, life: Duration, times: u32, asker: &Asker) {
+        let life = units::write_duration(Duration::from_secs(whole_seconds(life)));
+        say(Level::Info, &format!("{source} tcp/{port}: would be limited for {life} (number {times}): {asker}"));
+    }
+
+    /// Returns what this host needs.
+    fn known(&mut self, now: Duration) -> Result<Known, Error> {
+        if let Some(known) = self.known.as_ref().filter(|known| now.saturating_sub(known.at) < KNOWN) {
+            return Ok(known.clone());
+        }
+        let sessions = ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer).collect();
+        let known = Known { at: now, host: Host::read()?, sessions, ssh: ssh::ports() };
+        self.known = Some(known.clone());
+        Ok(known)
+    }
+
+    pub(super) fn count(&self, answer: &Answer) {
         let mut counts = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
             Answer::Stopped { .. } => counts.stopped += 1,
@@ -126,34 +260,28 @@ impl Judge {
             Answer::Already { .. } => counts.already += 1,
             Answer::Refused { reason, .. } => *counts.refused.entry(*reason).or_default() += 1,
         }
-        counts.in_force = self.book.in_force().len();
+        drop(counts);
+        self.show();
     }
 
-    /// Counts what is in force at this time.
-    pub(super) fn step(&mut self) {
-        self.book.ended(Duration::from_nanos(host::now()));
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).in_force = self.book.in_force().len();
+    /// Shows what is in force at this time.
+    pub(super) fn show(&self) {
+        let mut counts = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.is_on = self.mode.is_some();
+        counts.in_force = self.begun.len();
+        counts.in_shadow = if self.mode == Some(Mode::Shadow) { self.book.in_force().len() } else { 0 };
     }
 }
 
-fn refused(reason: Reason, why: impl ToString) -> Answer {
+/// Returns seconds, rounded up.
+pub(super) fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+pub(super) fn refused(reason: Reason, why: impl ToString) -> Answer {
     Answer::Refused { reason, why: why.to_string() }
 }
 
 fn unknown(error: Error) -> Answer {
     refused(Reason::Unknown, error)
-}
-
-/// Returns the event of a limit: who, why, its proof and its end.
-fn event(request: &Request, source: Prefix, life: Duration, times: u32, user: Option<u32>) -> String {
-    let Connection { local, remote } = request.connection;
-    let user = user.map_or_else(|| "an unknown user".to_owned(), |user| format!("user {user}"));
-    let life = units::write_duration(life);
-    format!(
-        "{source} tcp/{}: would be limited for {life} (number {times}): client {} exceeds {}, as {user} says; \
-         connection {remote} to {local} is established",
-        local.port(),
-        request.label(),
-        request.rule,
-    )
 }

@@ -9,18 +9,16 @@ use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{UnixListener, UnixStream},
     sync::Semaphore,
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{sleep, timeout},
 };
 
-use super::judge::Judge;
+use super::judge::{Judge, Reply};
 use crate::stops::LINE;
 
 /// Connections at a time. Further ones wait.
 const CONNECTIONS: usize = 32;
 /// How long a connection may be silent, and how long an answer may take to be read.
 const IDLE: Duration = Duration::from_secs(60);
-/// Time between two looks at ends.
-const STEP: Duration = Duration::from_secs(1);
 /// The pause after a connection that could not be accepted, for example for lack of files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -28,8 +26,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) async fn serve(listener: UnixListener, judge: Arc<Mutex<Judge>>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = tokio::task::JoinSet::new();
-    let mut steps = interval(STEP);
-    steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let accepted = async {
             let place = Arc::clone(&places).acquire_owned().await;
@@ -46,7 +42,6 @@ pub(super) async fn serve(listener: UnixListener, judge: Arc<Mutex<Judge>>) {
                 }
                 Err(_) => sleep(PAUSE).await,
             },
-            _ = steps.tick() => judge.lock().unwrap_or_else(PoisonError::into_inner).step(),
             Some(_) = connections.join_next() => {}
         }
     }
@@ -64,7 +59,14 @@ async fn answer(stream: UnixStream, judge: &Mutex<Judge>) {
         let read = timeout(IDLE, (&mut reader).take(most).read_until(b'\n', &mut line)).await;
         let Ok(Ok(1..)) = read else { return };
         let is_whole = line.pop_if(|byte| *byte == b'\n').is_some();
-        let answer = judge.lock().unwrap_or_else(PoisonError::into_inner).line(&line, user);
+        let reply = judge.lock().unwrap_or_else(PoisonError::into_inner).line(&line, user);
+        let answer = match reply {
+            Reply::Now(answer) => answer,
+            Reply::Later(answer) => match answer.await {
+                Ok(answer) => answer,
+                Err(_) => return,
+            },
+        };
         let Ok(mut text) = serde_json::to_vec(&answer) else { return };
         text.push(b'\n');
         let is_sent = matches!(timeout(IDLE, write.write_all(&text)).await, Ok(Ok(())));

@@ -10,17 +10,26 @@ use std::{
 };
 
 use anyhow::Result;
-use tokio::{net::UnixListener, runtime::Handle, sync::oneshot, task::AbortHandle};
+use tokio::{
+    net::UnixListener,
+    runtime::Handle,
+    sync::{mpsc::unbounded_channel, oneshot},
+    task::AbortHandle,
+};
 
 use super::{
     counts::Shown,
+    desk::Desk,
     judge::Judge,
     server::serve,
     socket::{self, Bound, File, Group},
+    writer::Writer,
 };
 use crate::{
     config::daemon::stops::Stops,
     controller::notify::journal::{Level, say},
+    stops::Stop,
+    text::prefix::Prefix,
 };
 
 /// The longest wait until a socket is closed.
@@ -29,6 +38,7 @@ const CLOSE_TIME: Duration = Duration::from_secs(1);
 /// Answers applications until it is dropped.
 pub(crate) struct Service {
     judge: Arc<Mutex<Judge>>,
+    desk: Desk,
     shown: Shown,
     handle: Handle,
     open: Option<Open>,
@@ -81,13 +91,26 @@ impl Service {
         };
         thread::Builder::new().name("stops".to_owned()).spawn(serves)?;
         let shown = Shown::default();
-        let judge = Arc::new(Mutex::new(Judge::of(pins, Arc::clone(&shown))));
-        Ok(Self { judge, shown, handle, open: None, _stop: stop })
+        let (begins, begun) = unbounded_channel();
+        let desk = Desk::of(Judge::of(pins, Arc::clone(&shown), begins));
+        let judge = desk.judge();
+        handle.spawn(Writer::of(pins, &desk).run(begun));
+        Ok(Self { judge, desk, shown, handle, open: None, _stop: stop })
     }
 
     /// Returns the place of the counts, for other threads.
     pub(crate) fn shown(&self) -> Shown {
         Arc::clone(&self.shown)
+    }
+
+    /// Returns where the fleet tells and hears of limits.
+    pub(crate) fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
+    /// Returns the limits in force that concern an address.
+    pub(crate) fn of_address(&self, address: &Prefix) -> Vec<Stop> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner).of_address(address)
     }
 
     /// Prepares the table of a file: does every step that can fail, and changes nothing that is served.
@@ -106,12 +129,12 @@ impl Service {
 
     /// Applies a prepared table. Limits that were asked for before stay known.
     pub(crate) fn commit(&mut self, Prepared { stops, socket }: Prepared) {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).is_on = stops.is_some();
+        let (mode, proxies) = stops.as_ref().map(|stops| (stops.mode, &stops.trusted_proxies[..])).unzip();
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner).follow(mode, proxies.unwrap_or_default());
         let Some(stops) = stops else {
             self.open = None;
             return;
         };
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner).proxies.clone_from(&stops.trusted_proxies);
         match socket {
             Socket::Same => {}
             Socket::Given(group) => {

@@ -2,17 +2,28 @@
 
 use std::net::IpAddr;
 
-use ratelimit_common::identity::service::Transport;
+use ratelimit_common::{
+    identity::service::{Service, Transport},
+    rules::rule::APPLICATION,
+};
+
+use super::penalty;
 
 use crate::{
     dataplane::{
         Error,
         decision::{self, Voice},
-        rules::{services::Services, target::Sources},
+        rules::{
+            list::around,
+            services::Services,
+            spec::RuleSpec,
+            target::{Sources, Target},
+        },
         sys::netlink::places,
         tables::open::Tables,
     },
-    text::prefix::Prefix,
+    stops::Place,
+    text::{prefix::Prefix, service::ServiceName},
 };
 
 /// Why an address, or a network of addresses, is not limited.
@@ -30,6 +41,9 @@ pub(super) enum Spared {
     /// Packets of this host leave through it.
     #[error("{0} is or contains {1}, a gateway of this host")]
     Gateway(Prefix, IpAddr),
+    /// Operators come through it.
+    #[error("port {0} is that of the SSH server")]
+    Ssh(u16),
     /// An SSH session comes from it.
     #[error("{0} is or contains {1}, from which an SSH session comes")]
     Session(Prefix, IpAddr),
@@ -77,18 +91,40 @@ fn is_special(source: Prefix) -> bool {
     }
 }
 
-/// Returns what decides about packets of an address to a TCP port, or would without something that outranks it: a rule
-/// for a prefix around the address, a list or a ban. None if only defaults do.
-pub(super) fn ruled(tables: &Tables, source: &Prefix, port: u16) -> Result<Option<String>, Error> {
+/// Returns the limit of a place for an application. Otherwise why the operator decides about it: a rule for a prefix
+/// around or inside it, a list or a ban applies, or would without something that outranks it, or the default limit is
+/// not above the one for an application.
+pub(super) fn limit(tables: &Tables, place: &Place) -> Result<Result<RuleSpec, String>, Error> {
+    let Place { source, port } = place;
     let services = Services::read(tables)?;
-    let classes = services.classes(services.of_port(Transport::Tcp, port));
-    let decision = decision::of(tables, source, classes)?;
-    let voice = |voice: &Voice| match voice {
-        Voice::Rule(rule) if rule.target.sources == Sources::Default => None,
-        Voice::Rule(rule) => Some(format!("a rule or a ban for {} decides about {source}", rule.target)),
-        Voice::List(list) => Some(format!("the list {} has {source}", list.name)),
-    };
-    Ok(decision.decides.iter().chain(&decision.outranked).find_map(voice))
+    let service = services.of_port(Transport::Tcp, *port);
+    if service != Service::port(Transport::Tcp, *port) {
+        return Ok(Err(format!("rules are about the ports {} as a whole", ServiceName(service))));
+    }
+    let decision = decision::of(tables, source, services.classes(service))?;
+    let mut default = None;
+    for voice in decision.decides.iter().chain(&decision.outranked) {
+        match voice {
+            Voice::Rule(rule) if rule.origin == APPLICATION => {}
+            Voice::Rule(rule) if rule.target.sources == Sources::Default => drop(default.get_or_insert(&rule.spec)),
+            Voice::Rule(rule) => return Ok(Err(format!("a rule or a ban for {} decides about {source}", rule.target))),
+            Voice::List(list) => return Ok(Err(format!("the list {} has {source}", list.name))),
+        }
+    }
+    if !source.is_host() && has_rules_inside(tables, *source)? {
+        return Ok(Err(format!("rules are about parts of {source}")));
+    }
+    let as_strict = || format!("the default limit of {source} does not admit more than a stopped client may send");
+    Ok(penalty::of(default.map(AsRef::as_ref)).ok_or_else(as_strict))
+}
+
+/// Returns whether a network can be limited as a whole: it is no more than one source, and no rule is about a part of it.
+pub(super) fn is_whole(tables: &Tables, network: Prefix) -> Result<bool, Error> {
+    Ok(tables.control()?.ipv6_prefix <= u32::from(network.bits()) && !has_rules_inside(tables, network)?)
+}
+
+fn has_rules_inside(tables: &Tables, network: Prefix) -> Result<bool, Error> {
+    Ok(around::inside(tables, Target::prefix(network))?.iter().any(|rule| rule.origin != APPLICATION))
 }
 
 #[cfg(test)]

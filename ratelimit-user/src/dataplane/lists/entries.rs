@@ -47,6 +47,12 @@ impl Entries {
         entries
     }
 
+    /// Returns each entry.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Prefix> + '_ {
+        let addresses = self.addresses.iter().map(|address| Prefix::host(address.to_ne_bytes().into()));
+        addresses.chain(self.prefixes.iter().map(|source| Prefix::of(source, source.prefix)))
+    }
+
     /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {

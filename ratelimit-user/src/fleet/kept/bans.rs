@@ -1,6 +1,6 @@
 //! What hosts of a fleet tell each other of sources that they deny.
 
-use std::time::Duration;
+use std::{fmt::Display, marker::PhantomData, str::FromStr, time::Duration};
 
 use redis::Value;
 
@@ -33,9 +33,9 @@ const HOST: usize = 80;
 
 /// What a host tells of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct Told<S = Prefix> {
     /// The source.
-    pub source: Prefix,
+    pub source: S,
     /// The host: see [`host`].
     pub host: String,
     /// How long the source is denied there. Zero if it is not any more.
@@ -43,14 +43,20 @@ pub struct Told {
 }
 
 /// What hosts have told since the last call.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct News {
+#[derive(Debug, PartialEq, Eq)]
+pub struct News<S = Prefix> {
     /// Whether the engine has lost what was told before.
     pub is_anew: bool,
     /// The entries in order.
-    pub told: Vec<Told>,
+    pub told: Vec<Told<S>>,
     /// Whether there may be more.
     pub has_more: bool,
+}
+
+impl<S> Default for News<S> {
+    fn default() -> Self {
+        Self { is_anew: false, told: Vec::new(), has_more: false }
+    }
 }
 
 /// Returns how a host calls itself: its name, and a number of what else tells it apart. So hosts with the same name do not
@@ -67,19 +73,29 @@ pub fn name(host: &str) -> &str {
 }
 
 /// The place of this host in what all have told.
-pub struct Exchange {
+pub struct Exchange<S = Prefix> {
     script: Script,
+    keys: [&'static str; 2],
     host: String,
     /// Number of the stream. Empty at the start.
     stream: String,
     last: String,
+    told: PhantomData<S>,
 }
 
 impl Exchange {
     /// Begins with everything that the engine knows, for this [host].
     #[must_use]
     pub fn of(host: String) -> Self {
-        Self { script: Script::new(include_str!("bans.lua")), host, stream: String::new(), last: BEGIN.to_owned() }
+        Self::with(KEYS, host)
+    }
+}
+
+impl<S: Display + FromStr> Exchange<S> {
+    /// Begins with everything that the engine knows in a stream and its number, for this [host].
+    pub(super) fn with(keys: [&'static str; 2], host: String) -> Self {
+        let (script, stream, last) = (Script::new(include_str!("bans.lua")), String::new(), BEGIN.to_owned());
+        Self { script, keys, host, stream, last, told: PhantomData }
     }
 
     /// Tells what this host denies, at most [`TELLS`] sources, and returns what is new. That includes what was just told.
@@ -87,13 +103,13 @@ impl Exchange {
     /// # Errors
     ///
     /// Any [`Error`] but that of the URL.
-    pub async fn exchange(&mut self, engine: &Engine, tells: &[(Prefix, Duration)]) -> Result<News, Error> {
+    pub async fn exchange(&mut self, engine: &Engine, tells: &[(S, Duration)]) -> Result<News<S>, Error> {
         let silent = 2 * LONGEST.as_millis();
         let known = [self.stream.clone(), self.last.clone()];
         let fixed = [ANSWERS.to_string(), KEPT.to_string(), silent.to_string(), self.host.clone()];
         let told = tells.iter().flat_map(|(source, left)| [source.to_string(), left.as_millis().to_string()]);
         let arguments: Vec<Vec<u8>> = known.into_iter().chain(fixed).chain(told).map(String::into_bytes).collect();
-        let values: Vec<Value> = engine.run(&self.script, &KEYS, &arguments).await?;
+        let values: Vec<Value> = engine.run(&self.script, &self.keys, &arguments).await?;
         let ([stream, last], news) = read(&values)?;
         let is_anew = !self.stream.is_empty() && self.stream != stream;
         (self.stream, self.last) = (stream, last);
@@ -103,7 +119,7 @@ impl Exchange {
 
 /// Reads an answer: the numbers of the stream and of its last entry, and the entries. Those that make no sense are left out, since other hosts
 /// have written them.
-fn read(values: &[Value]) -> Result<([String; 2], News), Error> {
+fn read<S: FromStr>(values: &[Value]) -> Result<([String; 2], News<S>), Error> {
     let [stream, last, entries @ ..] = values else { return Err(Error::Garbage("it is empty")) };
     let numbers = [text(stream)?, text(last)?];
     let is_digit = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
@@ -169,7 +185,7 @@ mod tests {
         for texts in [&[][..], &["0"], &["0", "x"], &["", "1-0"], &["0", "1-0", "192.0.2.1"], &["0", &long]] {
             assert!(matches!(answer(texts), Err(Error::Garbage(_))), "{texts:?}");
         }
-        assert!(read(&[Value::Nil, Value::Nil]).is_err());
+        assert!(read::<Prefix>(&[Value::Nil, Value::Nil]).is_err());
         let many: Vec<&str> = ["0", "1-0"].into_iter().chain(["192.0.2.1", "a", "1"].repeat(ANSWERS + 1)).collect();
         assert!(answer(&many).is_err());
     }

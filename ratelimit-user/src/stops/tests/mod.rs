@@ -2,6 +2,7 @@
 
 mod bounds;
 mod networks;
+mod others;
 mod requests;
 
 use std::{net::IpAddr, time::Duration};

@@ -48,7 +48,7 @@ fn status_has_the_documented_fields() {
             "lists": [],
             "diagnosis": "No packet is over a limit now.",
             "default_limits": [{"service": "any", "policy": policy}],
-            "rules": {"limits": 0, "allows": 0, "denies": 0, "bans": 0},
+            "rules": {"limits": 0, "allows": 0, "denies": 0, "bans": 0, "stops": 0},
             "worst": [{
                 "source": "10.9.0.66", "service": "any", "policy": policy,
                 "passed": {"packets": 3, "bytes": 180, "estimated": true},

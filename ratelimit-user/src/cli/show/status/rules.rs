@@ -4,7 +4,7 @@ use anyhow::Result;
 use ratelimit_common::{
     identity::{class::ANY, service::Service},
     limits::policy::UNLIMITED_ID,
-    rules::rule::BANNED,
+    rules::rule::{APPLICATION, BANNED},
 };
 use serde::Serialize;
 
@@ -46,13 +46,16 @@ pub(crate) struct Rules {
     /// Without bans.
     pub(crate) denies: u64,
     pub(crate) bans: u64,
+    /// Limits that applications have asked for, which `limits` leaves out.
+    pub(crate) stops: u64,
 }
 
 impl Rules {
     pub(crate) fn read(tables: &Tables) -> Result<Self> {
         let rules = totals::rules(tables)?;
         let of = |wanted: Kind| {
-            let these = rules.in_force.iter().filter(|((kind, origin), _)| *kind == wanted && *origin != BANNED);
+            let is_own = |origin: u8| !matches!(origin, BANNED | APPLICATION);
+            let these = rules.in_force.iter().filter(|((kind, origin), _)| *kind == wanted && is_own(*origin));
             these.map(|(_, number)| number).sum::<u64>()
         };
         let defaults = tables.classes.all()?.iter().filter(|entry| entry.default_policy != UNLIMITED_ID).count() as u64;
@@ -61,10 +64,11 @@ impl Rules {
             allows: of(Kind::Allow),
             denies: of(Kind::Deny),
             bans: rules.bans,
+            stops: rules.in_force.get(&(Kind::Limit, APPLICATION)).copied().unwrap_or(0),
         })
     }
 
     pub(crate) const fn any(&self) -> bool {
-        self.limits + self.allows + self.denies + self.bans > 0
+        self.limits + self.allows + self.denies + self.bans + self.stops > 0
     }
 }

@@ -104,7 +104,13 @@ fn limits(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         writeln!(out, "unknown sources: {} in total", per_second(unknown.per_second))?;
     }
     let rules = &status.rules;
-    let numbers = [(rules.limits, "limit"), (rules.allows, "allow"), (rules.denies, "deny"), (rules.bans, "ban")];
+    let numbers = [
+        (rules.limits, "limit"),
+        (rules.allows, "allow"),
+        (rules.denies, "deny"),
+        (rules.bans, "ban"),
+        (rules.stops, "stopped client"),
+    ];
     let words = |(number, what): &(u64, &str)| match (*number, *what) {
         (1, what) => format!("1 {what}"),
         (number, "deny") => format!("{number} denies"),

@@ -11,6 +11,7 @@ use ratelimit_common::identity::{service::Service, source::IPV6};
 
 use crate::{
     cli::print::{answer::Answer, output::Output},
+    controller::socket::client,
     dataplane::{Instance, sys::host, tables::open::Tables},
     text::{
         prefix::{Prefix, PrefixError},
@@ -49,9 +50,10 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let service = arguments.service.map_or(Service::Any, |service| service.0);
     let instance = Instance::open(pins)?;
     let address = one_source(&instance.tables, arguments.address)?;
-    let report = report::Report::read(&instance.tables, &address, service)?;
+    let mut report = report::Report::read(&instance.tables, &address, service)?;
     // A slow reader must not keep other commands waiting for the lock.
     drop(instance);
+    report.stops = client::stops(pins, &address);
     output.print(&report, |out| report.write(out))?;
     Ok(Answer::Done)
 }

@@ -41,6 +41,7 @@ use crate::{
         sys::host,
         tables::open::Tables,
     },
+    stops::Stop,
     text::{
         prefix::Prefix,
         service::ServiceName,
@@ -69,6 +70,8 @@ pub(super) struct Report {
     outranked: Vec<Cause>,
     /// Services with rules about this address, when none was asked for.
     services: Vec<String>,
+    /// Limits of the address for applications, as the daemon knows them.
+    pub(super) stops: Vec<Stop>,
     /// The bucket of the source. Null if it has none, or counts in another way.
     bucket: Option<BucketRow>,
     /// For how long its cell refuses it. Null if it does not.
@@ -137,6 +140,7 @@ impl Report {
             decides: decides.as_ref().map(Cause::of),
             outranked: outranked.iter().map(Cause::of).collect(),
             services: others,
+            stops: Vec::new(),
             bucket: own.zip(policy).and_then(|(bucket, policy)| BucketRow::of(&bucket, &policy, now)),
             refused_for_seconds: counts.refused_for(&key).map(rounded_up),
             unknown: (features & FEATURE_UNKNOWN != 0 && verdict != "drop").then_some(unknown.per_second),
@@ -170,6 +174,9 @@ impl Report {
         }
         for cause in &self.outranked {
             writeln!(out, "outranks:  {}", cause.text())?;
+        }
+        for stop in &self.stops {
+            writeln!(out, "stopped:   {}", stopped(stop))?;
         }
         if self.source != self.address {
             writeln!(out, "source:    {}, whose addresses share the limit", self.source)?;
@@ -220,6 +227,13 @@ fn is_refused_now(counts: &SourceCounts<'_>, source: &Source) -> Result<bool> {
     }
     thread::sleep(GAP);
     Ok(refused()? > before)
+}
+
+/// Returns a limit of an application in words.
+fn stopped(Stop { source, port, since_seconds, left_seconds, times, asker }: &Stop) -> String {
+    let [since, left] =
+        [since_seconds, left_seconds].map(|seconds| units::write_duration(Duration::from_secs(*seconds)));
+    format!("{source} tcp/{port} for {left} from now, since {since} (number {times}): {asker}")
 }
 
 /// Returns the policy of a rule or a list.

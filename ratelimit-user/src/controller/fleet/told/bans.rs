@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fs,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -17,6 +16,7 @@ use super::{
     lists::{self, BANS},
     maps::Maps,
     once::Once,
+    own_name::own_name,
     shown::Shown,
 };
 use crate::{
@@ -47,8 +47,6 @@ const PART: u32 = 20;
 const UNUSED: Duration = Duration::from_secs(20);
 /// Failures in a row before the operator hears of them. A loss of the engine is told elsewhere.
 const PATIENCE: u32 = 5;
-/// Files with the number of this machine. The second one changes with each boot.
-const MACHINE: [&str; 2] = ["/etc/machine-id", "/proc/sys/kernel/random/boot_id"];
 /// Sources in the status.
 const SHOWN: usize = 20;
 
@@ -125,10 +123,7 @@ impl InForce {
 
 impl Bans {
     pub(super) fn of(maps: &Maps, fleet: &Fleet, shown: Shown) -> Self {
-        // Each instance of a machine speaks for itself.
-        let machine = MACHINE.iter().find_map(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-        let pins = maps.pins();
-        let host = bans::host(&fleet.name, &format!("{} {}", machine.trim(), pins.display()));
+        let (pins, host) = (maps.pins(), own_name(&fleet.name, maps.pins()));
         Self {
             maps: maps.clone(),
             tells: fleet.tells_bans,

@@ -1,4 +1,5 @@
-//! What the hosts of a fleet tell each other besides their demand: the sources that they deny.
+//! What the hosts of a fleet tell each other besides their demand: the sources that they deny, the
+//! clients that they limit for applications, and shared rules.
 
 mod again;
 mod bans;
@@ -9,9 +10,11 @@ mod lists;
 pub(super) mod maps;
 mod numbered;
 mod once;
+mod own_name;
 mod planned;
 mod rules;
 pub(super) mod shown;
+mod stops;
 
 use std::{convert::Infallible, time::Duration};
 
@@ -20,10 +23,13 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-use self::{bans::Bans, claim::Claim, maps::Maps, once::Once, rules::Rules, shown::Shown};
+use self::{bans::Bans, claim::Claim, maps::Maps, once::Once, rules::Rules, shown::Shown, stops::Stops};
 use crate::{
     config::daemon::fleet::Fleet,
-    controller::socket::rules::{RulesReply, RulesRequest},
+    controller::{
+        socket::rules::{RulesReply, RulesRequest},
+        stops::Desk,
+    },
     dataplane::Error,
     fleet::engine::Engine,
 };
@@ -52,17 +58,24 @@ pub(super) async fn run(
     fleet: &Fleet,
     link: Link,
     shown: Shown,
+    desk: &Desk,
     requests: &mut mpsc::Receiver<Asked>,
 ) -> Infallible {
     let (mut bans, mut rules) = (Bans::of(maps, fleet, shown.clone()), Rules::of(maps, fleet, shown));
+    let mut stops = Stops::of(maps.pins(), fleet, own_name::own_name(&fleet.name, maps.pins()), desk);
     let mut steps = interval(STEP);
     steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = steps.tick() => {
                 let engine = link.borrow().clone();
+                stops.step(engine.as_ref()).await;
                 bans.step(engine.as_ref()).await;
                 rules.step(engine.as_ref()).await;
+            }
+            () = stops.due() => {
+                let engine = link.borrow().clone();
+                stops.step(engine.as_ref()).await;
             }
             Some(Asked { request, who, newest, answer }) = requests.recv() => {
                 // Nobody waits for it any more, so nobody would know that it was done.

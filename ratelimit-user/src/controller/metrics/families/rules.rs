@@ -1,6 +1,6 @@
 //! The rules and the named lists in force.
 
-use ratelimit_common::rules::rule::{BANNED, COMMAND, CONFIG, SSH};
+use ratelimit_common::rules::rule::{APPLICATION, BANNED, COMMAND, CONFIG, SSH};
 
 use super::{page::Family, reading::Reading};
 use crate::dataplane::{
@@ -10,14 +10,20 @@ use crate::dataplane::{
 };
 
 const KINDS: [(Kind, &str); 3] = [(Kind::Limit, "limit"), (Kind::Allow, "allow"), (Kind::Deny, "deny")];
-const ORIGINS: [(u8, &str); 4] = [(COMMAND, "command"), (CONFIG, "config"), (SSH, "ssh"), (BANNED, "ban")];
+const ORIGINS: [(u8, &str); 5] =
+    [(COMMAND, "command"), (CONFIG, "config"), (SSH, "ssh"), (BANNED, "ban"), (APPLICATION, "application")];
 
 pub(super) fn families(reading: &Reading<'_>) -> Vec<Family> {
     let mut family =
         Family::gauge("ratelimit_rules", "Rules in force by kind and origin. Origin ban: bans by the kernel program.");
     for (kind, kind_name) in KINDS {
-        // Zero values are included. A ban is always a deny.
-        for (origin, origin_name) in ORIGINS.into_iter().filter(|(origin, _)| *origin != BANNED || kind == Kind::Deny) {
+        // Zero values are included. A ban is always a deny, and applications only have limits.
+        let is_possible = |origin: u8| match origin {
+            BANNED => kind == Kind::Deny,
+            APPLICATION => kind == Kind::Limit,
+            _ => true,
+        };
+        for (origin, origin_name) in ORIGINS.into_iter().filter(|(origin, _)| is_possible(*origin)) {
             let count = reading.rules.in_force.get(&(kind, origin)).copied().unwrap_or(0);
             family.add([("kind", kind_name), ("origin", origin_name)], count);
         }

@@ -8,7 +8,7 @@ use ratelimit_common::{
     maps::names::{PREFIX_RULES_MAX, SOURCE_RULES_MAX},
     rules::{
         comment::Comment,
-        rule::{NEVER, Rule},
+        rule::{APPLICATION, NEVER, Rule},
     },
 };
 
@@ -88,7 +88,7 @@ impl Existing {
             |old: &Rule, new: &Rule| new.expires < old.expires || old.expires != new.expires && new.expires == NEVER;
         let says_else = |old: &Rule, new: &Rule| old.policy != new.policy || has_other_end(old, new);
         let replaced = |rules: &HashMap<Source, Rule>, (source, new): &Entry| {
-            let old = rules.get(source)?.at(now)?;
+            let old = rules.get(source)?.at(now).filter(|old| old.origin != APPLICATION)?;
             says_else(&old, new).then_some((*source, old))
         };
         let sources = plan.sources.iter().filter_map(|entry| replaced(&self.sources, entry));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use ratelimit_common::{
     identity::source::Source,
-    rules::rule::{CONFIG, Covered, NEVER, Rule},
+    rules::rule::{APPLICATION, CONFIG, Covered, NEVER, Rule},
 };
 
 use crate::dataplane::rules::{
@@ -61,7 +61,8 @@ pub(super) fn uncover(plan: &mut Plan, existing: &Existing, now: u64) {
 
 /// Returns what a place has when a rule is written there.
 fn above(new: Rule, old: Option<Rule>) -> Rule {
-    let Some(old) = old else { return new };
+    // A limit that an application has asked for gives way.
+    let Some(old) = old.filter(|old| old.origin != APPLICATION) else { return new };
     let lasting = if old.expires == NEVER { Some(old) } else { old.below() };
     match (new.expires, new.origin) {
         // A file does not end what a command has set for a time.

@@ -1,6 +1,7 @@
 //! Changes rules: all of a batch, or none. A change of one rule is a batch of one.
 
 mod allows;
+pub(crate) mod applications;
 mod bans;
 pub(crate) mod change;
 mod free_space;
@@ -85,11 +86,35 @@ pub fn lift_ban(tables: &mut Tables, target: Target) -> Result<(), Error> {
 /// It reports to `progress` how many rules are written or deleted. When all are, `check` decides whether they stay. The
 /// caller makes sure that the program looks at what the rules need. `pins` is the folder of pinned maps.
 ///
+/// Rules for applications give way: those that its rules meet, and all of them if there is no room otherwise.
+///
 /// # Errors
 ///
 /// [`Error::TooManyRules`], [`Error::TooManyPolicies`] or [`Error::Services`] if there is no space, and those of
 /// `check`. Nothing has changed then. [`Error::Written`] if the change is written, but the program may not see it yet.
 pub fn apply(
+    pins: Option<&Path>,
+    tables: &mut Tables,
+    change: &Change,
+    progress: &mut dyn FnMut(usize),
+    check: &dyn Fn(&Tables) -> Result<(), Error>,
+) -> Result<Changed, Error> {
+    let change = &*applications::yielding(tables, change)?;
+    match apply_once(pins, tables, change, progress, check) {
+        Err(error) if applications::may_take_the_room(&error) && !applications::is_for(change) => {
+            let deleted = applications::all(tables)?;
+            if deleted.is_empty() {
+                return Err(error);
+            }
+            let gone = Change { deleted, ..Change::default() };
+            apply_once(pins, tables, &gone, &mut |_| {}, &|_| Ok(()))?;
+            apply_once(pins, tables, change, progress, check)
+        }
+        outcome => outcome,
+    }
+}
+
+fn apply_once(
     pins: Option<&Path>,
     tables: &mut Tables,
     change: &Change,

@@ -12,11 +12,14 @@ pub(in crate::controller::metrics) fn families(counts: &Counts) -> Vec<Family> {
         "ratelimit_stop_requests_total",
         "Requests of applications to stop a client, by what became of them.",
     );
+    requests.add([("outcome", "stopped")], counts.stopped);
     requests.add([("outcome", "would-stop")], counts.would_stop);
     requests.add([("outcome", "already")], counts.already);
     for (reason, count) in &counts.refused {
         requests.add([("outcome", reason.name())], *count);
     }
+    let help = "Sources that are limited now for an application.";
+    let in_force = Family::gauge("ratelimit_stops_in_force", help).of(counts.in_force as u64);
     let help = "Sources that would be limited now for an application, if not for shadow.";
-    vec![requests, Family::gauge("ratelimit_stops_in_shadow", help).of(counts.in_force as u64)]
+    vec![requests, in_force, Family::gauge("ratelimit_stops_in_shadow", help).of(counts.in_shadow as u64)]
 }

@@ -1,4 +1,7 @@
-//! Applications that ask to stop clients, with real connections. So far the daemon only tells what it would limit.
+//! Applications that ask to stop clients, with real connections. Here the daemon only tells what it would limit.
+
+mod on;
+mod operator;
 
 use std::{
     fs,
@@ -23,7 +26,7 @@ const FILE: &str = "interfaces = [\"eth0\"]\n[default]\npackets = \"1000/s\"\n";
 /// A connection that the victim has accepted from the peer.
 struct Connection {
     accepted: TcpStream,
-    _client: TcpStream,
+    client: TcpStream,
 }
 
 impl Connection {
@@ -42,7 +45,7 @@ impl Connection {
             connect(&client, &to).unwrap();
             TcpStream::from(client)
         });
-        Self { accepted: listener.accept().unwrap().0, _client: client }
+        Self { accepted: listener.accept().unwrap().0, client }
     }
 
     /// Returns the request of an application about this connection, and with another remote end.

@@ -1,0 +1,53 @@
+//! Where the fleet tells and hears of limits.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use super::judge::Judge;
+use crate::fleet::kept::stops::Stopped;
+
+/// Where the fleet tells and hears of limits. Copies are the same.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    judge: Arc<Mutex<Judge>>,
+    begun: Arc<Notify>,
+}
+
+impl Desk {
+    pub(super) fn of(judge: Judge) -> Self {
+        Self { judge: Arc::new(Mutex::new(judge)), begun: Arc::default() }
+    }
+
+    pub(super) fn judge(&self) -> Arc<Mutex<Judge>> {
+        Arc::clone(&self.judge)
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Judge> {
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that limits have begun.
+    pub(super) fn note(&self) {
+        self.begun.notify_one();
+    }
+
+    /// Waits until limits have begun.
+    pub(crate) async fn begun(&self) {
+        self.begun.notified().await;
+    }
+
+    /// Returns the limits in force that applications of this host have asked for, and how long they last.
+    pub(crate) fn own(&self) -> Vec<(Stopped, Duration)> {
+        self.lock().own()
+    }
+
+    /// Hears that another host limits a client for this time. The limit begins here too, unless this host spares the
+    /// client.
+    pub(crate) fn hear(&self, stopped: Stopped, host: &str, left: Duration) {
+        self.lock().hear(stopped, host, left);
+    }
+}

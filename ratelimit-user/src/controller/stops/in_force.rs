@@ -1,0 +1,138 @@
+//! The limits in force: how they begin and end, and what the daemon tells of them.
+
+use std::{mem, time::Duration};
+
+use super::{
+    judge::{Begun, Judge, whole_seconds},
+    writer::Begin,
+};
+use crate::{
+    config::daemon::stops::Mode,
+    controller::notify::journal::{Level, say},
+    dataplane::sys::host,
+    fleet::kept::stops::Stopped,
+    stops::{Answer, Place, Stop},
+    text::{prefix::Prefix, units},
+};
+
+impl Judge {
+    /// Returns whether limits may begin.
+    pub(super) fn may_begin(&self) -> bool {
+        self.mode == Some(Mode::On) && !self.has_leftovers
+    }
+
+    /// Returns whether the instance can have limits that are not in force here.
+    pub(super) fn has_leftovers(&self) -> bool {
+        self.has_leftovers
+    }
+
+    /// Returns whether any limit is in force.
+    pub(super) fn has_begun_any(&self) -> bool {
+        !self.begun.is_empty()
+    }
+
+    /// Records a limit that the kernel has, and answers.
+    pub(super) fn begun(&mut self, begin: Begin) {
+        let Begin { place, end, times, asker, answer } = begin;
+        let now = Duration::from_nanos(host::now());
+        let (Place { source, port }, life) = (place, end.saturating_sub(now));
+        // The way to the kernel takes a part of the first second.
+        let seconds = whole_seconds(life);
+        let text = units::write_duration(Duration::from_secs(seconds));
+        say(Level::Info, &format!("{source} tcp/{port}: limited for {text} (number {times}): {asker}"));
+        self.begun.insert(place, Begun { since: now, end, times, asker });
+        let stopped = Answer::Stopped { source: source.to_string(), port, seconds, times };
+        match answer {
+            Some(answer) => {
+                self.count(&stopped);
+                let _ = answer.send(stopped);
+            }
+            None => self.show(),
+        }
+    }
+
+    /// Records that the kernel does not have a limit.
+    pub(super) fn never_begun(&mut self, place: Place) {
+        self.book.end(place, Duration::from_nanos(host::now()));
+    }
+
+    /// Tells of limits that have ended by `now`.
+    pub(super) fn pass(&mut self, now: Duration) {
+        for place in self.book.ended(now) {
+            if self.begun.remove(&place).is_some() {
+                self.has_ended = true;
+                say_end(&place, "the limit of an application has ended");
+            }
+        }
+        self.show();
+    }
+
+    /// Tells of limits that have ended. Returns whether any have since the last call.
+    pub(super) fn end_due(&mut self) -> bool {
+        self.pass(Duration::from_nanos(host::now()));
+        mem::take(&mut self.has_ended)
+    }
+
+    /// Ends the limits that do not stand any more: a rule of an operator has taken their place.
+    pub(super) fn end_others(&mut self, stands: impl Fn(&Place) -> bool) {
+        let now = Duration::from_nanos(host::now());
+        let gone: Vec<Place> = self
+            .begun
+            .iter()
+            .filter(|(place, begun)| begun.end > now && !stands(place))
+            .map(|(place, _)| *place)
+            .collect();
+        for place in gone {
+            self.end(place, "the limit of an application has given way to the operator's rules");
+        }
+        self.show();
+    }
+
+    /// Ends all limits, which the instance does not have any more.
+    pub(super) fn end_all(&mut self) {
+        let all: Vec<Place> = self.begun.keys().copied().collect();
+        all.into_iter()
+            .for_each(|place| self.end(place, "the limit of an application has ended with the mode of the file"));
+        self.has_leftovers = false;
+        self.show();
+    }
+
+    fn end(&mut self, place: Place, how: &str) {
+        self.book.end(place, Duration::from_nanos(host::now()));
+        if self.begun.remove(&place).is_some() {
+            say_end(&place, how);
+        }
+    }
+
+    /// Returns the limits in force that applications of this host have asked for, and how long they last.
+    pub(super) fn own(&self) -> Vec<(Stopped, Duration)> {
+        let now = Duration::from_nanos(host::now());
+        let own = self.begun.iter().filter(|(_, begun)| begun.asker.host.is_none() && begun.end > now);
+        let stopped = |(place, begun): (&Place, &Begun)| {
+            let Place { source, port } = *place;
+            (Stopped { source, port, rule: begun.asker.rule.clone() }, begun.end.saturating_sub(now))
+        };
+        own.map(stopped).collect()
+    }
+
+    /// Returns the limits in force that concern an address.
+    pub(super) fn of_address(&self, address: &Prefix) -> Vec<Stop> {
+        let now = Duration::from_nanos(host::now());
+        let these = self.begun.iter().filter(|(place, _)| place.source.contains(address));
+        let stop = |(place, begun): (&Place, &Begun)| Stop {
+            source: place.source.to_string(),
+            port: place.port,
+            since_seconds: now.saturating_sub(begun.since).as_secs(),
+            left_seconds: begun.end.saturating_sub(now).as_secs(),
+            times: begun.times,
+            asker: begun.asker.clone(),
+        };
+        let mut stops: Vec<Stop> = these.map(stop).collect();
+        stops.sort_unstable_by(|one, other| (one.port, &one.source).cmp(&(other.port, &other.source)));
+        stops
+    }
+}
+
+fn say_end(place: &Place, how: &str) {
+    say(Level::Info, &format!("{} tcp/{}: {how}", place.source, place.port));
+}

@@ -1,0 +1,163 @@
+//! The task that begins and ends limits in the kernel, one change at a time. It waits for the lock of the instance on a
+//! thread of its own, so applications are answered meanwhile.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::MutexGuard,
+    time::Duration,
+};
+
+use tokio::{
+    sync::{mpsc::UnboundedReceiver, oneshot},
+    task::spawn_blocking,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+use super::{
+    desk::Desk,
+    judge::{Judge, refused},
+    kernel,
+};
+use crate::{
+    controller::notify::journal::{Level, say},
+    dataplane::Error,
+    stops::{Answer, Asker, Place, Reason},
+};
+
+/// Limits in one change.
+const MOST: usize = 100;
+/// Time between two looks at ends.
+const STEP: Duration = Duration::from_secs(1);
+/// Time until rules that have ended are deleted. So a program that tells services apart is not replaced each time.
+const CLEAN: Duration = Duration::from_secs(60);
+
+/// A limit to begin. The book has it.
+pub(super) struct Begin {
+    pub(super) place: Place,
+    pub(super) end: Duration,
+    pub(super) times: u32,
+    pub(super) asker: Asker,
+    /// Who waits for the answer. None if another host has told of the limit.
+    pub(super) answer: Option<oneshot::Sender<Answer>>,
+}
+
+/// The task.
+pub(super) struct Writer {
+    pins: PathBuf,
+    desk: Desk,
+    /// The generation of rules with which all limits stood.
+    seen: Option<u32>,
+    /// When rules that have ended are to be deleted.
+    clean: Option<Instant>,
+    has_failed: bool,
+}
+
+impl Writer {
+    pub(super) fn of(pins: &Path, desk: &Desk) -> Self {
+        Self { pins: pins.to_owned(), desk: desk.clone(), seen: None, clean: None, has_failed: false }
+    }
+
+    /// Works until no limit can begin any more.
+    pub(super) async fn run(mut self, mut begins: UnboundedReceiver<Begin>) {
+        let mut steps = interval(STEP);
+        steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                _ = steps.tick() => self.step().await,
+                begin = begins.recv() => {
+                    let Some(begin) = begin else { return };
+                    let mut batch = vec![begin];
+                    while batch.len() < MOST && let Ok(begin) = begins.try_recv() {
+                        batch.push(begin);
+                    }
+                    self.begin(batch).await;
+                }
+            }
+        }
+    }
+
+    fn judge(&self) -> MutexGuard<'_, Judge> {
+        self.desk.lock()
+    }
+
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Path) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let pins = self.pins.clone();
+        spawn_blocking(move || work(&pins)).await.unwrap_or(Err(Error::NotAttached))
+    }
+
+    async fn begin(&mut self, mut batch: Vec<Begin>) {
+        self.leave_none_behind().await;
+        if !self.judge().may_begin() {
+            let why = "limits cannot begin now: the log of the daemon tells why".to_owned();
+            return batch.into_iter().for_each(|begin| self.refuse(begin, Reason::Unknown, why.clone()));
+        }
+        let places: Vec<_> = batch.iter().map(|begin| (begin.place, begin.end)).collect();
+        match self.with(move |pins| kernel::set(pins, &places)).await {
+            Ok(outcomes) => {
+                for (begin, outcome) in batch.drain(..).zip(outcomes) {
+                    match outcome {
+                        Ok(()) => self.judge().begun(begin),
+                        Err((reason, why)) => self.refuse(begin, reason, why),
+                    }
+                }
+                self.desk.note();
+            }
+            Err(error) => {
+                let is_full =
+                    matches!(error, Error::TooManyRules { .. } | Error::TooManyPolicies(_) | Error::Services(_));
+                let reason = if is_full { Reason::TooMany } else { Reason::Unknown };
+                batch.into_iter().for_each(|begin| self.refuse(begin, reason, error.to_string()));
+            }
+        }
+    }
+
+    fn refuse(&self, begin: Begin, reason: Reason, why: String) {
+        let mut judge = self.judge();
+        judge.never_begun(begin.place);
+        if let Some(answer) = begin.answer {
+            let refused = refused(reason, why);
+            judge.count(&refused);
+            let _ = answer.send(refused);
+        }
+    }
+
+    async fn step(&mut self) {
+        self.leave_none_behind().await;
+        if self.judge().end_due() {
+            self.clean.get_or_insert_with(|| Instant::now() + CLEAN);
+        }
+        if self.judge().has_begun_any() {
+            let seen = self.seen;
+            // A change that is under way shows itself at the next step.
+            if let Ok(Some((generation, standing))) = self.with(move |pins| kernel::standing(pins, seen)).await {
+                self.seen = Some(generation);
+                self.judge().end_others(|place| standing.contains(&kernel::target(place)));
+            }
+        }
+        if self.clean.is_some_and(|due| due <= Instant::now()) {
+            self.clean = self.with(kernel::delete_ended).await.err().map(|_| Instant::now() + CLEAN);
+        }
+    }
+
+    /// Deletes the limits of a daemon before, and all limits if the file wants none any more.
+    async fn leave_none_behind(&mut self) {
+        if !self.judge().has_leftovers() {
+            return;
+        }
+        match self.with(kernel::delete_all).await {
+            Ok(()) => {
+                self.judge().end_all();
+                (self.clean, self.has_failed) = (None, false);
+            }
+            Err(error) if !self.has_failed => {
+                self.has_failed = true;
+                say(Level::Warning, &format!("limits of applications stay until their ends: {error}"));
+            }
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Limits that other hosts tell of, and limits that end before their time.
+
+use super::*;
+use crate::stops::{book::NEW, span::LONGEST};
+
+fn place(number: u32) -> Place {
+    Place::of(v4(number), PORT)
+}
+
+#[test]
+fn a_limit_of_another_host_counts_within_the_same_bounds() {
+    let (mut book, now) = (Book::default(), seconds(5));
+    for number in 0..NEW as u32 / 2 {
+        begun(&mut book, v4(number), now);
+    }
+    for number in NEW as u32 / 2..NEW as u32 {
+        let outcome = book.hear(place(number), now + seconds(7), now);
+        assert!(matches!(outcome, Outcome::New { end, times: 1, .. } if end == now + seconds(7)), "{outcome:?}");
+    }
+    assert_eq!(book.hear(place(1_000), now + seconds(7), now), Outcome::Refused(Refusal::TooFast));
+    // It neither prolongs a limit in force nor lasts longer than any.
+    let (own, next) = (place(1), now + seconds(1));
+    assert_eq!(book.hear(own, now + seconds(600), next), Outcome::InForce { place: own, end: now + seconds(10) });
+    let outcome = book.hear(place(1_000), seconds(1_000_000), next);
+    assert!(matches!(outcome, Outcome::New { end, .. } if end == next + LONGEST), "{outcome:?}");
+}
+
+#[test]
+fn a_limit_that_ends_early_is_not_told_again_and_counts_as_a_repetition() {
+    let mut book = Book::default();
+    begun(&mut book, v4(1), seconds(0));
+    book.end(place(1), seconds(3));
+    assert!(!book.in_force_at(place(1), seconds(3)) && book.in_force().len() == 0);
+    assert!(book.ended(seconds(20)).is_empty());
+    assert_eq!(begun(&mut book, v4(1), seconds(20)).2, 2);
+    // A place without a limit has no end.
+    book.end(place(2), seconds(20));
+    assert_eq!((book.remembered(), book.in_force().len()), (1, 1));
+}
