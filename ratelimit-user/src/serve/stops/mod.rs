@@ -1,6 +1,7 @@
 //! Asks the daemon of this host to stop clients at the network card, after a rule with `stop-at-nic` has refused them.
 //! No request waits for that.
 
+mod ask;
 mod asked;
 mod connection;
 mod counts;
@@ -16,7 +17,8 @@ use std::{
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use self::{
-    asked::{Asked, Place},
+    ask::Ask,
+    asked::Asked,
     counts::{Counts, Outcome},
 };
 pub(super) use self::{connection::of_texts, sender::Sender};
@@ -29,15 +31,6 @@ use crate::{
 
 /// Requests to the daemon that wait for their turn.
 const QUEUE: usize = 256;
-
-/// A request to the daemon.
-#[derive(Debug)]
-struct Ask {
-    line: Vec<u8>,
-    place: Place,
-    /// When it was made, by the clock of the limiter.
-    at: u64,
-}
 
 /// Decides which clients the daemon is asked to stop.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use super::{
-    Ask,
+    ask::Ask,
     asked::Asked,
     counts::{Counts, Outcome},
 };

@@ -28,7 +28,7 @@ fn ask(sandbox: &Sandbox, address: &str, authority: &Authority, token: Option<&s
 fn problem(asked: Result<Option<u64>, Undecided>) -> EncryptionError {
     match asked {
         Err(Undecided::Connect(ConnectError::Encryption { error, .. })) => error,
-        other => panic!("{other:?}"),
+        other => unreachable!("{other:?}"),
     }
 }
 
