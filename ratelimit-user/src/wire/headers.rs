@@ -21,6 +21,8 @@ pub enum HeaderStyle {
     None,
 }
 
+/// The headers of an answer, with those that others add.
+const HEADERS: usize = 6;
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -34,7 +36,7 @@ pub(crate) fn status(decision: &Decision<'_>) -> StatusCode {
 
 /// Returns the headers about the limit, and `Retry-After` if there is a time to wait.
 pub(crate) fn headers(decision: &Decision<'_>, retry_after_ms: Option<u64>, style: HeaderStyle) -> HeaderMap {
-    let mut headers = HeaderMap::new();
+    let mut headers = HeaderMap::with_capacity(HEADERS);
     let Some(Usage { rule, limit, remaining, reset, .. }) = decision.limit else { return headers };
     let (rate, reset) = (limit.rate(), seconds(reset));
     match style {
