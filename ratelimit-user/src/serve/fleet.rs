@@ -66,7 +66,7 @@ impl Fleet {
 
 /// Takes part in a fleet, until it is dropped.
 pub(super) async fn follow(service: Arc<Service>, fleet: Fleet) -> Infallible {
-    service.fleet.join();
+    service.fleet.join(fleet.shares);
     let mut told = Told { is_up: None, since: Instant::now() };
     loop {
         let error = match connect(&fleet, &service).await {

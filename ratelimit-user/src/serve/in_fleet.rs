@@ -18,8 +18,9 @@ pub(super) type Link = watch::Receiver<Option<Engine>>;
 /// What the server knows of its fleet. Without a fleet, it knows nothing.
 #[derive(Debug, Default)]
 pub(super) struct InFleet {
-    /// Whether a fleet was joined, and whether its engine answers.
+    /// Whether a fleet was joined, whether limits are shared in it, and whether its engine answers.
     is_member: AtomicBool,
+    is_sharing: AtomicBool,
     is_up: AtomicBool,
     /// How all servers name clients.
     seed: Mutex<Option<u128>>,
@@ -34,12 +35,13 @@ pub(super) struct InFleet {
 impl InFleet {
     /// Returns whether limits should be shared and are not.
     pub(super) fn is_alone(&self) -> bool {
-        self.is_member.load(Ordering::Relaxed) && !self.is_up.load(Ordering::Relaxed)
+        self.is_sharing.load(Ordering::Relaxed) && !self.is_up.load(Ordering::Relaxed)
     }
 
-    /// Notes that a fleet was joined.
-    pub(super) fn join(&self) {
+    /// Notes that a fleet was joined, and whether limits are shared in it.
+    pub(super) fn join(&self, is_sharing: bool) {
         self.is_member.store(true, Ordering::Relaxed);
+        self.is_sharing.store(is_sharing, Ordering::Relaxed);
     }
 
     pub(super) fn set_up(&self, is_up: bool) {

@@ -145,7 +145,7 @@ fn usage_is_kept_only_where_the_file_names_a_file_for_it() {
     assert_eq!(usage("usage = \"fleet\"\nusage-days = 7"), Ok(Some(UsagePlace::Fleet(shared))));
     for (keys, expected) in [
         ("usage = \"usage.db\"", "expected the absolute path of a file, or fleet"),
-        ("usage = \"/var/lib/\"", "expected the absolute path of a file"),
+        ("usage = \"/var/lib/\"", "expected the absolute path of a file, or fleet"),
         ("usage = \"/u\"\nusage-days = 0", "expected a number from 1 to 3650"),
         ("usage = \"/u\"\nusage-rows = 999", "expected a number from 1000 to 100000000"),
         ("usage-days = 7", "usage is missing"),

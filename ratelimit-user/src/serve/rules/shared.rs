@@ -27,6 +27,9 @@ use jiff::Timestamp;
 /// Time for a call. The text can be large, and no request waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// A version that no changes can reach.
+const MOST: u64 = 1 << 52;
+
 /// The rules of a fleet, as one server knows them.
 pub(super) struct Shared {
     member: Member,
@@ -78,8 +81,10 @@ impl Shared {
         // It is not known before it is in force.
         self.followed.take(before);
         let contents = match stored::parse(&found.text) {
-            Ok(contents) if contents.fleet.is_some() && contents.version == found.version => contents,
-            Ok(_) => return Err(self.nonsense(found, "they have no name of a fleet, or another version")),
+            Ok(contents) if contents.fleet.is_some() && contents.version == found.version && found.version < MOST => {
+                contents
+            }
+            Ok(_) => return Err(self.nonsense(found, "they have no name of a fleet, or no version that is possible")),
             Err(problem) => return Err(self.nonsense(found, &problem.to_string())),
         };
         if contents.fleet == self.known.fleet && contents.version < self.known.version {
