@@ -6,13 +6,15 @@
 //! ```no_run
 //! use std::time::Duration;
 //!
-//! use ratelimit::caller::{Caller, Options, Question, Server};
+//! use ratelimit::caller::{Authority, Caller, Options, Question, Server};
 //!
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let authority = Authority::of_pem(&std::fs::read("/etc/ratelimit/ca.pem")?)?;
+//! let token = std::fs::read_to_string("/etc/ratelimit/gateway.token")?.parse()?;
 //! let caller = Caller::new(
 //!     [
 //!         Server::new("unix:/run/ratelimit-check/check.sock".parse()?).with_weight(3),
-//!         Server::new("http://127.0.0.1:8080".parse()?),
+//!         Server::new("https://limits.example:8443".parse()?).with_token(token).with_authority(authority),
 //!     ],
 //!     Options::default(),
 //! )?;
@@ -39,6 +41,7 @@
 //! - A server that fails is left out for 100 ms. This time doubles with each failure, up to 30 s, and is cut by up to a half
 //!   at random. Then one request at a time probes the server.
 //! - A question that no server can read is no failure of the server.
+//! - A connection to `https://` uses TLS 1.2 or 1.3. A token never goes over a network without encryption.
 
 mod address;
 mod answer;
@@ -46,20 +49,27 @@ mod backoff;
 mod balance;
 mod client;
 mod connector;
+mod encryption;
 mod error;
 mod options;
 mod question;
 mod servers;
+mod token;
 mod transport;
 
+pub(crate) use self::connector::Connector;
 pub use self::{
     address::Address,
     answer::{Answer, Answers},
     balance::Balance,
     client::Caller,
-    error::{AddressError, CallerError, MOST_SERVERS, Undecided},
+    encryption::Authority,
+    error::{
+        AddressError, AuthorityError, CallerError, ConnectError, EncryptionError, MOST_SERVERS, TokenError, Undecided,
+    },
     options::{Options, Server},
     question::Question,
+    token::Token,
 };
 
 #[cfg(test)]

@@ -2,20 +2,35 @@
 
 use std::time::Duration;
 
-use super::{address::Address, balance::Balance};
+use super::{address::Address, balance::Balance, encryption::Authority, token::Token};
 
-/// A server and its weight.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A server, what proves it and its caller, and its weight.
+#[derive(Debug, Clone)]
 pub struct Server {
-    pub(super) address: Address,
+    pub(crate) address: Address,
+    pub(crate) token: Option<Token>,
+    pub(super) authority: Option<Authority>,
     pub(super) weight: u16,
 }
 
 impl Server {
-    /// Returns a server of weight 1.
+    /// Returns a server of weight 1. If its address is `https://`, an authority that the system trusts must have signed
+    /// its certificate.
     #[must_use]
     pub fn new(address: Address) -> Self {
-        Self { address, weight: 1 }
+        Self { address, token: None, authority: None, weight: 1 }
+    }
+
+    /// Returns the server with the token of this caller. It goes only over `https://`, or within this host.
+    #[must_use]
+    pub fn with_token(self, token: Token) -> Self {
+        Self { token: Some(token), ..self }
+    }
+
+    /// Returns the server with the authority of its certificate. Those of the system are not trusted then.
+    #[must_use]
+    pub fn with_authority(self, authority: Authority) -> Self {
+        Self { authority: Some(authority), ..self }
     }
 
     /// Returns the server with another weight, at least 1. A double weight gets double the requests.

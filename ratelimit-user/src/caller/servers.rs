@@ -36,8 +36,7 @@ impl Servers {
         if !(1..=MOST_SERVERS).contains(&servers.len()) {
             return Err(CallerError::Servers(servers.len()));
         }
-        let transports =
-            servers.iter().map(|server| Transport::new(&server.address, calls)).collect::<Result<_, _>>()?;
+        let transports = servers.iter().map(|server| Transport::new(server, calls)).collect::<Result<_, _>>()?;
         let weights: Vec<_> = servers.iter().map(|server| server.weight).collect();
         Ok(Self { transports, balancer: Mutex::new(Balancer::new(&weights, balance)), start: Instant::now() })
     }

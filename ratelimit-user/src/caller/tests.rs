@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{
-    Address, AddressError, Answer, Answers, Caller, CallerError, Options, Server,
+    Address, AddressError, Answer, Answers, Authority, Caller, CallerError, Options, Server, Token, TokenError,
     backoff::{Backoff, Waiting},
 };
 
@@ -15,16 +15,30 @@ fn is_send_and_sync<T: Send + Sync>(_: T) {}
 
 #[test]
 fn addresses_are_read_and_written_and_others_get_one_clear_line() {
-    for text in ["unix:/run/check.sock", "http://127.0.0.1:8080", "http://[::1]:80", "http://limiter.internal:8080"] {
+    for text in [
+        "unix:/run/check.sock",
+        "http://127.0.0.1:8080",
+        "http://[::1]:80",
+        "http://limiter.internal:8080",
+        "https://limits.example:8443",
+        "https://[2001:db8::1]:443",
+    ] {
         assert_eq!(text.parse::<Address>().map(|address| address.to_string()), Ok(text.to_owned()));
+    }
+    for (text, whole) in
+        [("https://limits.example", "https://limits.example:443"), ("http://[::1]/", "http://[::1]:80")]
+    {
+        assert_eq!(text.parse::<Address>().map(|address| address.to_string()), Ok(whole.to_owned()));
     }
     for text in [
         "",
         "/run/check.sock",
         "127.0.0.1:8080",
-        "https://127.0.0.1:8080",
-        "http://127.0.0.1",
+        "ftp://127.0.0.1:8080",
+        "https://-:8080",
         "http://127.0.0.1:0",
+        "http://127.0.0.1:",
+        "http://127.0.0.1:65536",
         "http://127.0.0.1:80/v1",
         "http://user@127.0.0.1:80",
         "http://:80",
@@ -45,6 +59,39 @@ fn a_caller_has_1_to_64_servers_and_serves_all_threads() {
         assert_eq!(refused.unwrap_err(), CallerError::Servers(count));
     }
     is_send_and_sync(Caller::new(vec![server; 64], Options::default()).unwrap());
+}
+
+#[test]
+fn a_token_goes_over_no_network_without_encryption_and_is_not_printed() {
+    let made = |address: &str| {
+        let server = Server::new(address.parse().unwrap()).with_token("secret".parse().unwrap());
+        Caller::new([server], Options::default()).map(drop)
+    };
+    for address in ["unix:/run/check.sock", "http://localhost:8080", "http://127.0.0.2:8080", "http://[::1]:8080"] {
+        assert_eq!(made(address), Ok(()), "{address}");
+    }
+    for address in ["http://192.0.2.1:8080", "http://localhost.example:8080"] {
+        assert_eq!(made(address), Err(CallerError::Exposed(address.to_owned())));
+    }
+    let token: Token = " secret\n".parse().unwrap();
+    assert_eq!(token.header(), "Bearer secret");
+    assert!(!format!("{token:?}").contains("secret"));
+    for text in ["", "two words", "é", "a\nb"] {
+        assert_eq!(text.parse::<Token>(), Err(TokenError), "{text}");
+    }
+}
+
+#[test]
+fn an_authority_is_a_certificate_and_only_for_encrypted_connections() {
+    assert!(Authority::of_pem(b"nonsense").is_err());
+    let pem = rcgen::generate_simple_self_signed(["authority".to_owned()]).unwrap().cert.pem();
+    let made = |address: &str| {
+        let server = Server::new(address.parse().unwrap()).with_authority(Authority::of_pem(pem.as_bytes()).unwrap());
+        Caller::new([server], Options::default()).map(drop)
+    };
+    assert_eq!(made("https://limits.example:8443"), Ok(()));
+    let address = "http://127.0.0.1:8080";
+    assert_eq!(made(address), Err(CallerError::NotEncrypted(address.to_owned())));
 }
 
 #[test]

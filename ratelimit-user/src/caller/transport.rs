@@ -7,7 +7,12 @@ use std::{
 
 use axum::body::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::{Request, Response, StatusCode, Uri, body::Incoming, header::CONTENT_TYPE, http::HeaderValue};
+use hyper::{
+    Request, Response, StatusCode, Uri,
+    body::Incoming,
+    header::{AUTHORIZATION, CONTENT_TYPE},
+    http::HeaderValue,
+};
 use hyper_util::{
     client::legacy::Client,
     rt::{TokioExecutor, TokioTimer},
@@ -15,9 +20,10 @@ use hyper_util::{
 use tokio::{sync::Semaphore, time::timeout};
 
 use super::{
-    address::Address,
     connector::Connector,
-    error::{AddressError, Undecided},
+    error::{CallerError, ConnectError, Undecided},
+    options::Server,
+    token::Token,
 };
 use crate::wire::{BATCH, BODY, CHECK, LOAD, Problem};
 
@@ -33,6 +39,8 @@ const REASON: usize = 200;
 pub(super) struct Transport {
     client: Client<Connector, Full<Bytes>>,
     name: String,
+    /// The header with the token.
+    token: Option<HeaderValue>,
     check: Uri,
     batch: Uri,
     calls: Semaphore,
@@ -56,14 +64,16 @@ pub(super) enum Kind {
 }
 
 impl Transport {
-    pub(super) fn new(address: &Address, calls: usize) -> Result<Self, AddressError> {
+    pub(super) fn new(server: &Server, calls: usize) -> Result<Self, CallerError> {
+        let Server { address, token, .. } = server;
         let calls = calls.clamp(1, Semaphore::MAX_PERMITS);
         let mut client = Client::builder(TokioExecutor::new());
         client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(calls);
         client.http1_max_buf_size(HEAD);
         Ok(Self {
-            client: client.build(Connector::new(address.0.clone())),
+            client: client.build(Connector::new(server)?),
             name: address.to_string(),
+            token: token.as_ref().map(Token::header),
             check: address.uri(CHECK)?,
             batch: address.uri(BATCH)?,
             calls: Semaphore::new(calls),
@@ -99,6 +109,9 @@ impl Transport {
             Kind::Batch => self.batch.clone(),
         };
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(token) = &self.token {
+            request.headers_mut().insert(AUTHORIZATION, token.clone());
+        }
         let response = self.client.request(request).await.map_err(|error| self.broken(&error))?;
         self.read(response, read).await
     }
@@ -111,6 +124,7 @@ impl Transport {
             StatusCode::OK | StatusCode::TOO_MANY_REQUESTS => {}
             // The question is at fault, so another server would not answer it either.
             StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE => {}
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {}
             _ => return Err(no_decision()),
         }
         let body = Limited::new(response.into_body(), BODY).collect().await;
@@ -120,13 +134,20 @@ impl Transport {
             return Ok(Received { answer, load });
         }
         let Problem { error } = serde_json::from_slice(&body).map_err(|_| no_decision())?;
-        Err(Undecided::Question(error.chars().take(REASON).collect()))
+        let error = error.chars().take(REASON).collect();
+        Err(match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Undecided::Denied { server: self.name.clone(), error },
+            _ => Undecided::Question(error),
+        })
     }
 
     /// Returns why there is no answer, with the innermost error, which says most.
     fn broken(&self, mut error: &(dyn Error + 'static)) -> Undecided {
         while let Some(source) = error.source() {
             error = source;
+            if let Some(error) = error.downcast_ref::<ConnectError>() {
+                return error.clone().into();
+            }
         }
         Undecided::Connection { server: self.name.clone(), error: error.to_string() }
     }

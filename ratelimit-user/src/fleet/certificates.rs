@@ -63,10 +63,7 @@ impl Certificates {
     ///
     /// Any [`Problem`] of certificates.
     pub fn trusting(self, pem: Vec<u8>) -> Result<Self, Problem> {
-        let mut store = RootCertStore::empty();
-        for (index, certificate) in chain(&pem)?.into_iter().enumerate() {
-            store.add(certificate).map_err(|_| Problem::Certificate(index + 1))?;
-        }
+        trusted(&pem)?;
         Ok(Self { authorities: Some(pem), ..self })
     }
 
@@ -121,6 +118,19 @@ impl fmt::Debug for Certificates {
 pub(super) fn choose_cryptography() {
     // It fails if this was done before.
     let _ = ring::default_provider().install_default();
+}
+
+/// Reads authorities.
+///
+/// # Errors
+///
+/// Any [`Problem`] of certificates.
+pub fn trusted(pem: &[u8]) -> Result<RootCertStore, Problem> {
+    let mut store = RootCertStore::empty();
+    for (index, certificate) in chain(pem)?.into_iter().enumerate() {
+        store.add(certificate).map_err(|_| Problem::Certificate(index + 1))?;
+    }
+    Ok(store)
 }
 
 /// Reads a certificate, which may have those of its authorities behind it, and its key.

@@ -12,15 +12,13 @@ use axum::{
 };
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{
-    connect::connect,
-    server::{Address, Server},
+use crate::{
+    caller::{Connector, Server, Token},
+    text::excerpt::{escaped, excerpt},
 };
-use crate::text::excerpt::{escaped, excerpt};
 
 /// The time until a server answers.
 const TIME: Duration = Duration::from_secs(30);
@@ -75,30 +73,25 @@ impl Call<'_> {
     }
 
     async fn exchange(&self, server: &Server) -> Result<(StatusCode, Option<u64>, Bytes)> {
-        let (mut sender, connection) = http1::handshake(TokioIo::new(connect(server).await?)).await?;
+        let stream = Connector::new(server)?.connect().await?;
+        let (mut sender, connection) = http1::handshake(stream).await?;
         // It ends with this call.
         let driver = tokio::spawn(connection);
-        let mut call = Request::builder().method(&self.method).uri(&self.path).header(HOST, host(&server.address));
-        if let Some(token) = &server.token {
+        let mut call = Request::builder().method(&self.method).uri(&self.path).header(HOST, server.address.authority());
+        if let Some(token) = server.token.as_ref().map(Token::header) {
             call = call.header(AUTHORIZATION, token);
         }
         if let Some((name, value)) = &self.condition {
             call = call.header(name, value);
         }
         let call = call.body(Full::new(Bytes::from(self.body.to_owned())))?;
-        let answer = sender.send_request(call).await.context("the server gave no answer")?;
+        let none =
+            || format!("{} gives no answer: does `ratelimit serve` run there, and is it https://?", server.address);
+        let answer = sender.send_request(call).await.with_context(none)?;
         let (status, version) = (answer.status(), version(&answer));
         let body = Limited::new(answer.into_body(), ANSWER).collect().await.map_err(|error| anyhow!(error))?;
         driver.abort();
         Ok((status, version, body.to_bytes()))
-    }
-}
-
-fn host(address: &Address) -> String {
-    match address {
-        Address::Unix(_) => "localhost".to_owned(),
-        Address::Tcp { host, port, .. } if host.contains(':') => format!("[{host}]:{port}"),
-        Address::Tcp { host, port, .. } => format!("{host}:{port}"),
     }
 }
 

@@ -13,9 +13,9 @@ use super::{
     call::{Answered, Call},
     keys::RuleOptions,
     read::{Row, differences, path, rule},
-    server::Server,
 };
 use crate::{
+    caller::Server,
     cli::print::{answer::Answer, output::Output},
     config::requests::written::Keys,
     text::excerpt::escaped,

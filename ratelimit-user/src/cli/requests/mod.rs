@@ -2,7 +2,6 @@
 
 mod call;
 mod change;
-mod connect;
 mod keys;
 mod read;
 mod server;

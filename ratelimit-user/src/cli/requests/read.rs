@@ -7,8 +7,9 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{call::Call, server::Server};
+use super::call::Call;
 use crate::{
+    caller::Server,
     cli::print::{
         answer::Answer,
         output::{Output, table},

@@ -27,7 +27,7 @@ pub(super) const TOKENS: [(&str, &str, &str); 3] = [
 pub(super) struct Open<'a> {
     sandbox: &'a Sandbox,
     pub(super) daemon: Daemon,
-    folder: Folder,
+    pub(super) folder: Folder,
 }
 
 impl<'a> Open<'a> {

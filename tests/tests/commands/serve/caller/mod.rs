@@ -1,5 +1,6 @@
 //! The client in the library, with servers that answer.
 
+mod encrypted;
 mod failures;
 mod waits;
 
