@@ -31,6 +31,7 @@ use super::{
     problem::{ConfigError, Problem},
     table::{Page, Table, Value},
 };
+pub use crate::wire::HeaderStyle;
 use crate::{
     check::{ADDRESS, MEMORY, Rule},
     usage::UsageFile,
@@ -60,6 +61,8 @@ pub struct Requests {
     pub attributes: Vec<String>,
     /// The file where the server keeps rules that callers change.
     pub store: Option<PathBuf>,
+    /// How answers tell what a client has left.
+    pub headers: HeaderStyle,
     /// The fleet with which the server shares its limits. Only [`parse`] fills this.
     pub fleet: Option<Fleet>,
 }
@@ -119,10 +122,10 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
     requests.tokens = tokens::read(top);
     match (&serve, options) {
         (Some(table), Some(options)) => {
-            let Serve { listens, encryption, attributes, store, usage } =
+            let Serve { listens, encryption, attributes, store, headers, usage } =
                 serve::checked(table, options, top.get("token").is_some());
             requests.attributes.extend(attributes);
-            requests = Requests { listens, encryption, store, usage, ..requests };
+            requests = Requests { listens, encryption, store, headers, usage, ..requests };
         }
         // Rules may use attributes that are not known now.
         (Some(_), None) => return requests,

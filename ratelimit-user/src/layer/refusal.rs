@@ -2,7 +2,10 @@
 
 use axum::http::Response;
 
-use crate::{check::Decision, wire};
+use crate::{
+    check::Decision,
+    wire::{self, HeaderStyle},
+};
 
 /// Returns 429 (RFC 6585) without a body, with `RateLimit`, `RateLimit-Policy` and `Retry-After`.
 ///
@@ -12,6 +15,6 @@ use crate::{check::Decision, wire};
 pub fn too_many_requests<B: Default>(decision: &Decision<'_>) -> Response<B> {
     let mut response = Response::new(B::default());
     *response.status_mut() = wire::status(decision);
-    *response.headers_mut() = wire::headers(decision, wire::retry_after_ms(decision));
+    *response.headers_mut() = wire::headers(decision, wire::retry_after_ms(decision), HeaderStyle::RateLimit);
     response
 }

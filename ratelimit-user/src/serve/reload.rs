@@ -105,10 +105,12 @@ impl Reload {
                 }
             }
         }
+        let style = requests.headers;
         let count = match self.book.reload(Operators::of(requests)) {
             Ok(count) => count,
             Err(problem) => return kept(&problem),
         };
+        self.service.change_style(style);
         journal::say(Level::Info, &format!("{} in force", rules_in_words(count)));
     }
 }

@@ -49,6 +49,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let kept = requests.store.as_deref().map(Keeper::open).transpose()?;
     let (keeper, contents) = kept.unzip();
     let joined = requests.fleet.clone();
+    let style = requests.headers;
     let (used, tokens) = (Used::of(&requests), Tokens::new(mem::take(&mut requests.tokens)));
     let usage = requests.usage.clone().map(|file| Arc::new(Kept::new(file)));
     // It ends after the last call.
@@ -58,6 +59,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let count = in_force.len();
     let service = Arc::new(Service::new(in_force.rules(), usage)?);
     service.change_tokens(tokens);
+    service.change_style(style);
     let changed = Arc::clone(&service);
     let book = Arc::new(Book::new(in_force, keeper, Box::new(move |rules| changed.change(rules))));
     let reload = Arc::new(Reload {

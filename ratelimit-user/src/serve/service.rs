@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, PoisonError, RwLock,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
 use axum::http::HeaderMap;
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     check::{Decision, Limiter, Record, Rule, Shares},
     layer::{Clock, Current},
+    wire::HeaderStyle,
 };
 
 /// What all connections share.
@@ -28,8 +29,12 @@ pub(super) struct Service {
     pub(super) counts: Counts,
     pub(super) fleet: InFleet,
     pub(super) usage: Option<Arc<Kept>>,
+    /// A [`HeaderStyle`] as a number.
+    style: AtomicU8,
     is_ending: AtomicBool,
 }
+
+const STYLES: [HeaderStyle; 3] = [HeaderStyle::RateLimit, HeaderStyle::XRateLimit, HeaderStyle::None];
 
 impl Service {
     pub(super) fn new(rules: Vec<Rule>, usage: Option<Arc<Kept>>) -> anyhow::Result<Self> {
@@ -44,6 +49,7 @@ impl Service {
             counts: Counts::default(),
             fleet: InFleet::default(),
             usage,
+            style: AtomicU8::new(0),
             is_ending: AtomicBool::new(false),
         })
     }
@@ -98,6 +104,17 @@ impl Service {
     /// Puts other tokens in force.
     pub(super) fn change_tokens(&self, tokens: Tokens) {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = tokens;
+    }
+
+    /// Returns how headers tell what a client has left.
+    pub(super) fn style(&self) -> HeaderStyle {
+        STYLES.get(usize::from(self.style.load(Ordering::Relaxed))).copied().unwrap_or_default()
+    }
+
+    /// Writes headers in another style from now on.
+    pub(super) fn change_style(&self, style: HeaderStyle) {
+        let number = STYLES.iter().position(|this| *this == style).unwrap_or_default();
+        self.style.store(number as u8, Ordering::Relaxed);
     }
 
     /// Returns the caller of a call with these headers, if its token allows this.

@@ -7,6 +7,7 @@ mod stream;
 
 use axum::http::HeaderName;
 
+pub use self::headers::HeaderStyle;
 pub(crate) use self::{
     headers::{headers, status},
     jitter::{part, random, retry_after_ms},

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     config::table::Table,
     usage::{UsageFile, UsageOptions},
+    wire::HeaderStyle,
 };
 
 #[derive(Debug, clap::Args)]
@@ -26,6 +27,8 @@ pub(super) struct ServeOptions {
     tls_key: Option<PathBuf>,
     #[arg(long)]
     rules: Option<PathBuf>,
+    #[arg(long, value_enum, default_value = "ratelimit")]
+    headers: HeaderStyle,
     #[command(flatten)]
     usage: UsageOptions,
 }
@@ -38,6 +41,7 @@ pub(super) struct Serve {
     /// Attributes besides those that every file may use.
     pub(super) attributes: Vec<String>,
     pub(super) store: Option<PathBuf>,
+    pub(super) headers: HeaderStyle,
     pub(super) usage: Option<UsageFile>,
 }
 
@@ -48,7 +52,7 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
             value.wrong(message);
         }
     };
-    let ServeOptions { http, grpc, attributes, tls_cert, tls_key, rules, usage } = options;
+    let ServeOptions { http, grpc, attributes, tls_cert, tls_key, rules, headers, usage } = options;
     let attributes = attributes.into_iter().map(|Name(name)| name).collect();
     let encryption = match (tls_cert, tls_key) {
         (Some(certificate), Some(key)) => Some(Encryption { certificate, key }),
@@ -76,5 +80,5 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
     if rules.as_ref().is_some_and(|path| !path.is_absolute()) {
         wrong("rules", "expected an absolute path".to_owned());
     }
-    Serve { listens: Listens { http, grpc }, encryption, attributes, store: rules, usage: usage.file() }
+    Serve { listens: Listens { http, grpc }, encryption, attributes, store: rules, headers, usage: usage.file() }
 }

@@ -70,7 +70,11 @@ impl RateLimitService for Envoy {
             RateLimitResponse {
                 overall_code: if is_allowed { Code::Ok } else { Code::OverLimit }.into(),
                 statuses: decisions.iter().map(status::of).collect(),
-                response_headers_to_add: status::headers(decisions, self.service.fleet.is_alone()),
+                response_headers_to_add: status::headers(
+                    decisions,
+                    self.service.style(),
+                    self.service.fleet.is_alone(),
+                ),
                 ..RateLimitResponse::default()
             }
         });

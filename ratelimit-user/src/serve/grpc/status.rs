@@ -12,7 +12,7 @@ use ratelimit_common::limits::limit::{DAY, Rate, SECOND};
 
 use crate::{
     check::{Decision, Usage},
-    wire::{self, LOCAL, STATUS},
+    wire::{self, HeaderStyle, LOCAL, STATUS},
 };
 
 /// Returns the status of a descriptor. Without a rule that counts it, it has no limit.
@@ -35,9 +35,9 @@ pub(super) fn of(decision: &Decision<'_>) -> DescriptorStatus {
 }
 
 /// Returns the headers that Envoy adds to the response.
-pub(super) fn headers(decisions: &[Decision<'_>], is_alone: bool) -> Vec<HeaderValue> {
-    let headers = wire::of_all(decisions).map(|decision| wire::headers(decision, wire::retry_after_ms(decision)));
-    let mut headers = headers.unwrap_or_default();
+pub(super) fn headers(decisions: &[Decision<'_>], style: HeaderStyle, is_alone: bool) -> Vec<HeaderValue> {
+    let of = |decision| wire::headers(decision, wire::retry_after_ms(decision), style);
+    let mut headers = wire::of_all(decisions).map(of).unwrap_or_default();
     if is_alone {
         headers.insert(STATUS, http::HeaderValue::from_static(LOCAL));
     }

@@ -7,11 +7,11 @@ use axum::{
 
 use crate::{
     check::Decision,
-    wire::{Reply, headers, status},
+    wire::{HeaderStyle, Reply, headers, status},
 };
 
 /// Returns the answer to one request.
-pub(super) fn answer(decision: &Decision<'_>) -> Response {
+pub(super) fn answer(decision: &Decision<'_>, style: HeaderStyle) -> Response {
     let reply = Reply::of(decision);
-    (status(decision), headers(decision, reply.retry_after_ms), Json(reply)).into_response()
+    (status(decision), headers(decision, reply.retry_after_ms, style), Json(reply)).into_response()
 }

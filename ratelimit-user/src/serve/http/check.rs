@@ -13,10 +13,11 @@ use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
 
 use super::{
-    answer,
+    answer::answer,
     problem::{bad, problem},
 };
 use crate::{
+    check::Decision,
     serve::{
         question::{Batch, Question},
         service::Service,
@@ -31,7 +32,8 @@ pub(super) async fn check(State(service): State<Arc<Service>>, body: Body) -> Re
         Ok(body) => body,
         Err(answer) => return *answer,
     };
-    let answer = read::<Question>(&body).and_then(|question| service.decide(question, answer::answer));
+    let answer = |decision: &Decision<'_>| answer(decision, service.style());
+    let answer = read::<Question>(&body).and_then(|question| service.decide(question, answer));
     answer.unwrap_or_else(|error| bad(&service, error))
 }
 
@@ -44,10 +46,10 @@ pub(super) async fn batch(State(service): State<Arc<Service>>, body: Body) -> Re
     let answer = read::<Batch>(&body).and_then(|batch| {
         service.decide_all(batch, |decisions| {
             let Some(decision) = wire::of_all(decisions) else { return StatusCode::OK.into_response() };
-            let (status, headers) = (wire::status(decision), wire::headers(decision, wire::retry_after_ms(decision)));
+            let headers = wire::headers(decision, wire::retry_after_ms(decision), service.style());
             let replies =
                 Replies { allowed: decision.is_allowed, decisions: decisions.iter().map(Reply::of).collect() };
-            (status, headers, Json(replies)).into_response()
+            (wire::status(decision), headers, Json(replies)).into_response()
         })
     });
     answer.unwrap_or_else(|error| bad(&service, error))

@@ -8,7 +8,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::{answer, problem::bad};
+use super::{answer::answer, problem::bad};
 use crate::{
     check::Decision,
     serve::{question::Question, service::Service},
@@ -37,7 +37,7 @@ pub(super) async fn nginx(State(service): State<Arc<Service>>, headers: HeaderMa
         }
     }
     decide(&service, question, |decision| {
-        let mut headers = wire::headers(decision, wire::retry_after_ms(decision));
+        let mut headers = wire::headers(decision, wire::retry_after_ms(decision), service.style());
         headers.insert(STATUS, HeaderValue::from(wire::status(decision).as_u16()));
         (if decision.is_allowed { StatusCode::NO_CONTENT } else { StatusCode::FORBIDDEN }, headers).into_response()
     })
@@ -52,7 +52,7 @@ pub(super) async fn traefik(State(service): State<Arc<Service>>, headers: Header
     let known = [("ip", ip), ("method", method), ("host", host), ("path", path)];
     let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Question::of_proxy(name, value?))));
     let attributes = known.collect();
-    decide(&service, Question { attributes, cost: 1 }, answer::answer)
+    decide(&service, Question { attributes, cost: 1 }, |decision| answer(decision, service.style()))
 }
 
 fn decide(service: &Service, question: Question, answer: impl FnOnce(&Decision<'_>) -> Response) -> Response {

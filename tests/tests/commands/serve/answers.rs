@@ -1,9 +1,10 @@
 //! What `ratelimit serve` answers by HTTP over a Unix socket.
 
 use ratelimit_tests::Sandbox;
+use rustix::process::Signal;
 use serde_json::json;
 
-use super::{RULES, Server, of_user};
+use super::{RULES, Server, of_user, text};
 
 #[test]
 fn a_client_over_its_limit_gets_429_with_the_time_to_wait_and_others_do_not() {
@@ -41,6 +42,36 @@ fn a_client_over_its_limit_gets_429_with_the_time_to_wait_and_others_do_not() {
     ] {
         assert!(page.as_str().unwrap().lines().any(|found| found == line), "{page}");
     }
+    server.end();
+}
+
+#[test]
+fn a_reload_changes_the_headers_that_tell_what_is_left() {
+    let sandbox = Sandbox::new();
+    let mut server = Server::start(&sandbox, RULES);
+    let names = |server: &Server| {
+        let answer = server.check(&of_user("17"));
+        let names = answer.head.lines().filter_map(|line| Some(line.split_once(": ")?.0.to_ascii_lowercase()));
+        let mut names: Vec<_> = names.filter(|name| name.contains("ratelimit") || name == "retry-after").collect();
+        names.sort();
+        names.join(" ")
+    };
+    assert_eq!(names(&server), "ratelimit ratelimit-load ratelimit-policy");
+    for (style, expected) in [
+        ("x-ratelimit", "ratelimit-load x-ratelimit-limit x-ratelimit-remaining x-ratelimit-reset"),
+        ("none", "ratelimit-load"),
+        ("none", "ratelimit-load retry-after"),
+        ("ratelimit", "ratelimit ratelimit-load ratelimit-policy retry-after"),
+    ] {
+        server.folder.write(&text(&server.socket, &format!("headers = \"{style}\"\n{RULES}")));
+        server.daemon.process.signal(Signal::HUP);
+        assert_eq!(server.daemon.line(), "ratelimit: 1 rule in force");
+        assert_eq!(names(&server), expected, "{style}");
+    }
+    server.folder.write(&text(&server.socket, &format!("headers = \"all\"\n{RULES}")));
+    server.daemon.process.signal(Signal::HUP);
+    let line = server.daemon.line();
+    assert!(line.ends_with("headers: all: expected one of ratelimit, x-ratelimit, none"), "{line}");
     server.end();
 }
 
