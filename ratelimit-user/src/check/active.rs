@@ -15,6 +15,7 @@ use super::{
     rule::Rule,
     shares::{Place, Request, Shared, Shares},
     table::Table,
+    tally::Tally,
     verdict::Verdict,
 };
 
@@ -23,6 +24,7 @@ use super::{
 pub(super) struct Active {
     pub(super) rule: Rule,
     pub(super) table: Arc<Table>,
+    pub(super) tally: Arc<Tally>,
     /// Its name and what it counts by, as a number.
     pub(super) id: u64,
     /// Its limits as several servers share them. None if they cannot.
@@ -30,8 +32,8 @@ pub(super) struct Active {
 }
 
 impl Active {
-    pub(super) fn new(rule: Rule, table: Arc<Table>, seed: Seed) -> Self {
-        Self { id: id(seed, &rule), shared: rule.shared(), table, rule }
+    pub(super) fn new(rule: Rule, table: Arc<Table>, tally: Arc<Tally>, seed: Seed) -> Self {
+        Self { id: id(seed, &rule), shared: rule.shared(), table, tally, rule }
     }
 
     /// Asks the leases of a client about a request that its own limits have decided.
@@ -56,7 +58,7 @@ impl Active {
     }
 
     pub(super) fn counted<'a>(&'a self, client: Client, attributes: &'a dyn Attributes) -> Counted<'a> {
-        Counted { rule: &self.rule, id: self.id, client, attributes }
+        Counted { rule: &self.rule, tally: &self.tally, id: self.id, client, attributes }
     }
 
     pub(super) fn place(&self, client: Client) -> Place {

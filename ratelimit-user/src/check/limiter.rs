@@ -21,6 +21,7 @@ use super::{
     rule::Rule,
     shares::{Due, Shares},
     table::Table,
+    tally::Tally,
     verdict::{Charged, Part, Verdict},
 };
 
@@ -55,7 +56,7 @@ impl Limiter {
         let seed = Seed(first, second);
         let active = |rule: Rule| {
             let table = Arc::new(Table::new(&rule));
-            Active::new(rule, table, seed)
+            Active::new(rule, table, Arc::default(), seed)
         };
         Self { rules: rules.into_iter().map(active).collect(), seed, has_room: AtomicBool::new(false), shares: None }
     }
@@ -84,7 +85,9 @@ impl Limiter {
                 }
                 None => Arc::new(Table::new(&rule)),
             };
-            Active::new(rule, table, self.seed)
+            let of_name = self.rules.iter().find(|old| old.rule.name() == rule.name());
+            let tally = of_name.map(|old| Arc::clone(&old.tally)).unwrap_or_default();
+            Active::new(rule, table, tally, self.seed)
         };
         Self {
             rules: rules.into_iter().map(active).collect(),
@@ -272,9 +275,10 @@ impl Limiter {
         self.rules.iter().for_each(|active| active.table.forget(&active.rule, now));
     }
 
-    /// Returns all rules, each with its number of clients and how many clients had to go for others.
-    pub fn rules(&self) -> impl Iterator<Item = (&Rule, usize, u64)> {
-        self.rules.iter().map(|Active { rule, table, .. }| (rule, table.len(), table.recycled()))
+    /// Returns all rules, each with its number of clients, how many clients had to go for others, and how often it has
+    /// decided.
+    pub fn rules(&self) -> impl Iterator<Item = (&Rule, usize, u64, &Tally)> {
+        self.rules.iter().map(|Active { rule, table, tally, .. }| (rule, table.len(), table.recycled(), &**tally))
     }
 }
 

@@ -36,6 +36,7 @@ mod rule;
 mod rule_error;
 mod shares;
 mod table;
+mod tally;
 mod throttle;
 mod verdict;
 
@@ -51,6 +52,7 @@ pub use self::{
     rule::{MEMORY, Rule},
     rule_error::RuleError,
     shares::{Due, Shares},
+    tally::Tally,
     throttle::Throttle,
     verdict::MOST_LIMITS,
 };

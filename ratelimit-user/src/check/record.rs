@@ -6,6 +6,7 @@ use super::{
     attributes::Attributes,
     client::{Client, shown},
     rule::Rule,
+    tally::Tally,
 };
 
 /// Keeps what rules have counted. `()` keeps nothing, at no cost.
@@ -43,6 +44,7 @@ impl<R: Record> Record for Option<R> {
 /// A request that a rule has counted.
 pub struct Counted<'a> {
     pub(super) rule: &'a Rule,
+    pub(super) tally: &'a Tally,
     pub(super) id: u64,
     pub(super) client: Client,
     pub(super) attributes: &'a dyn Attributes,
@@ -53,6 +55,12 @@ impl Counted<'_> {
     #[must_use]
     pub fn rule(&self) -> &Rule {
         self.rule
+    }
+
+    /// Returns how often the rule has decided.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        self.tally
     }
 
     /// Returns a number for the rule with its key, and one for its client. Both are keyed hashes of this process.

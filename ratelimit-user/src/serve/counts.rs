@@ -6,7 +6,22 @@ use std::{
 };
 
 use super::access::Denied;
-use crate::check::{Decision, Limiter};
+use crate::check::{Counted, Decision, Limiter, Record};
+
+/// Counts requests by rule, and records them elsewhere.
+pub(super) struct ByRule<R>(pub(super) R);
+
+impl<R: Record> Record for ByRule<R> {
+    fn admitted(&mut self, counted: &Counted<'_>, cost: u32) {
+        counted.tally().admit();
+        self.0.admitted(counted, cost);
+    }
+
+    fn refused(&mut self, counted: &Counted<'_>) {
+        counted.tally().refuse(counted.rule().is_shadow());
+        self.0.refused(counted);
+    }
+}
 
 /// Decisions since the start.
 #[derive(Debug, Default)]
@@ -66,6 +81,14 @@ impl Counts {
             let count = counter.load(Ordering::Relaxed);
             let _ = writeln!(page, "ratelimit_check_decisions_total{{decision=\"{name}\"}} {count}");
         }
+        page += "# HELP ratelimit_check_rule_requests_total Requests by rule and by what the rule has decided.\n";
+        page += "# TYPE ratelimit_check_rule_requests_total counter\n";
+        for (rule, _, _, tally) in limiter.rules() {
+            for (decision, count) in ["admitted", "refused", "refused_in_shadow"].into_iter().zip(tally.counts()) {
+                let labels = format!("rule=\"{}\",decision=\"{decision}\"", rule.name());
+                let _ = writeln!(page, "ratelimit_check_rule_requests_total{{{labels}}} {count}");
+            }
+        }
         page += "# HELP ratelimit_check_bad_calls_total Calls that the server could not read.\n";
         page += "# TYPE ratelimit_check_bad_calls_total counter\n";
         let _ = writeln!(page, "ratelimit_check_bad_calls_total {}", self.bad.load(Ordering::Relaxed));
@@ -79,12 +102,12 @@ impl Counts {
         }
         page += "# HELP ratelimit_check_clients Clients that a rule remembers.\n";
         page += "# TYPE ratelimit_check_clients gauge\n";
-        for (rule, clients, _) in limiter.rules() {
+        for (rule, clients, ..) in limiter.rules() {
             let _ = writeln!(page, "ratelimit_check_clients{{rule=\"{}\"}} {clients}", rule.name());
         }
         page += "# HELP ratelimit_check_recycled_clients_total Clients that a full table forgot too early.\n";
         page += "# TYPE ratelimit_check_recycled_clients_total counter\n";
-        for (rule, _, recycled) in limiter.rules() {
+        for (rule, _, recycled, _) in limiter.rules() {
             let _ = writeln!(page, "ratelimit_check_recycled_clients_total{{rule=\"{}\"}} {recycled}", rule.name());
         }
         page

@@ -10,7 +10,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::{
     access::{Caller, Denied, Need, Tokens},
-    counts::Counts,
+    counts::{ByRule, Counts},
     in_fleet::InFleet,
     question::{Batch, Question},
     usage::Kept,
@@ -81,9 +81,9 @@ impl Service {
         Ok(answer(&decisions))
     }
 
-    /// Returns what keeps the usage of clients, if anything does.
-    fn record(&self) -> Option<impl Record + '_> {
-        self.usage.as_deref().map(Kept::record)
+    /// Returns what counts requests by rule, and keeps the usage of clients if anything does.
+    fn record(&self) -> impl Record + '_ {
+        ByRule(self.usage.as_deref().map(Kept::record))
     }
 
     /// Returns the time of the limiter.

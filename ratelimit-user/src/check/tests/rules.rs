@@ -177,7 +177,7 @@ fn a_full_table_recycles_clients_and_says_so() {
     for user in 0..100_000 {
         assert!(limiter.check(&[("user", user.to_string())], 1, NOW).is_allowed);
     }
-    let (_, clients, recycled) = limiter.rules().next().unwrap();
+    let (_, clients, recycled, _) = limiter.rules().next().unwrap();
     assert!(clients <= 1_024 && recycled as usize == 100_000 - clients, "{clients} {recycled}");
 }
 
