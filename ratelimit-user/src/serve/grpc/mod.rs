@@ -1,5 +1,6 @@
-//! Envoy's rate limit service: `envoy.service.ratelimit.v3.RateLimitService`.
+//! Envoy's rate limit service, `envoy.service.ratelimit.v3.RateLimitService`, and the health service of gRPC.
 
+mod health;
 mod question;
 mod status;
 
@@ -11,6 +12,7 @@ use axum::{
     extract::{Request, State},
     middleware::{Next, from_fn, from_fn_with_state},
     response::Response as HttpResponse,
+    routing::post,
 };
 use envoy_types::pb::envoy::service::ratelimit::v3::{
     RateLimitRequest, RateLimitResponse,
@@ -29,7 +31,7 @@ use super::{
 /// The largest message in bytes. Envoy repeats headers of a request in it, which have up to 60 KiB by default.
 const MESSAGE: usize = 1 << 20;
 
-/// Returns the routes. Callers from other machines need tokens.
+/// Returns the routes. Callers from other machines need tokens for all but health checks.
 pub(super) fn routes(service: &Arc<Service>, is_beyond_host: bool) -> Router {
     let server = RateLimitServiceServer::new(Envoy { service: Arc::clone(service) });
     let server = server.max_decoding_message_size(MESSAGE);
@@ -37,7 +39,8 @@ pub(super) fn routes(service: &Arc<Service>, is_beyond_host: bool) -> Router {
     if is_beyond_host {
         routes = routes.route_layer(from_fn_with_state(Arc::clone(service), guard));
     }
-    routes.layer(from_fn(in_time))
+    let health = Router::new().route(health::CHECK, post(health::check)).with_state(Arc::clone(service));
+    routes.merge(health).layer(from_fn(in_time))
 }
 
 fn server_name<S: NamedService>(_: &S) -> &'static str {

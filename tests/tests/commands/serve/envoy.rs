@@ -2,6 +2,7 @@
 
 use std::{io::Read as _, net::TcpStream, time::Duration};
 
+use axum::http::uri::PathAndQuery;
 use envoy_types::pb::{
     envoy::{
         extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor::Entry},
@@ -11,7 +12,7 @@ use envoy_types::pb::{
             rate_limit_service_client::RateLimitServiceClient,
         },
     },
-    google::protobuf::UInt64Value,
+    google::protobuf::{StringValue, UInt32Value, UInt64Value},
 };
 use ratelimit_tests::{Authority, Daemon, Folder, Ratelimit, Sandbox, VICTIM_IPV4};
 use rustix::process::Signal;
@@ -19,6 +20,7 @@ use tonic::{
     Code as StatusCode, Request, Status,
     transport::{Certificate, Channel, ClientTlsConfig},
 };
+use tonic_prost::ProstCodec;
 
 use super::token;
 
@@ -189,6 +191,13 @@ fn envoy_on_another_machine_needs_encryption_and_a_token() {
             for token in [None, Some("wrong")] {
                 assert_eq!(ask(&channel, token).await.unwrap_err().code(), StatusCode::Unauthenticated);
             }
+            // Health checks need no token.
+            let mut health = tonic::client::Grpc::new(channel.clone());
+            health.ready().await.unwrap();
+            let path = PathAndQuery::from_static("/grpc.health.v1.Health/Check");
+            let codec = ProstCodec::<StringValue, UInt32Value>::default();
+            let answer = health.unary(Request::new(StringValue::default()), path, codec).await;
+            assert_eq!(answer.unwrap().into_inner(), UInt32Value { value: 1 });
             let error = ask(&channel, Some("other")).await.unwrap_err();
             assert_eq!(
                 (error.code(), error.message()),
