@@ -117,6 +117,19 @@ impl<'a> Reader<'a> {
         read().map_err(|cause| schema::error(self.path, cause))
     }
 
+    /// Returns the names of the first rules with usage, at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read.
+    pub fn rules(&self, most: u32) -> Result<Vec<String>, UsageError> {
+        let read = || -> rusqlite::Result<_> {
+            let mut query = self.connection.prepare("SELECT DISTINCT rule FROM client ORDER BY rule LIMIT ?1")?;
+            query.query_map([most], |row| row.get(0))?.collect()
+        };
+        read().map_err(|cause| schema::error(self.path, cause))
+    }
+
     /// Returns the first clients in this order, with what they have used since the hour of this time.
     ///
     /// # Errors

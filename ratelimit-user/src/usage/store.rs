@@ -83,11 +83,12 @@ impl Store {
         let mut write = || -> rusqlite::Result<_> {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let (added, lost) = add(&transaction, rows, settings.most_of_hour())?;
+            let first_hour = first_hour.min(second_hour(&transaction)?);
             let count = prune(&transaction, self.rows + added, first_hour, u64::from(settings.rows))?;
             transaction.commit()?;
-            Ok((count, lost))
+            Ok((count, first_hour, lost))
         };
-        let (count, lost) = write().map_err(|cause| schema::error(&self.path, cause))?;
+        let (count, first_hour, lost) = write().map_err(|cause| schema::error(&self.path, cause))?;
         (self.rows, self.first_hour) = (count, first_hour);
         Ok(lost)
     }
@@ -141,6 +142,13 @@ fn add(transaction: &Transaction<'_>, rows: &HashMap<Key, Row>, most: u64) -> ru
         added += 1;
     }
     Ok((added, lost))
+}
+
+/// Returns the hour after the oldest one. A write deletes no more than that because of its age, so that a clock that is
+/// wrong for a moment does not delete everything.
+fn second_hour(transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
+    let oldest = transaction.query_row("SELECT min(hour) FROM usage", [], |row| row.get::<_, Option<i64>>(0))?;
+    Ok(oldest.and_then(|hour| u64::try_from(hour).ok()).map_or(u64::MAX, |hour| hour.saturating_add(1)))
 }
 
 /// Deletes hours before the first one that is kept, and the oldest ones if there are more rows than `most`. Returns how

@@ -17,9 +17,14 @@ use crate::{
         output::{self, Output},
     },
     config::requests,
-    text::units,
+    text::{excerpt::excerpt, units},
     usage::{self, Found, Order, Pair, Pairs, Reader, Step, Totals},
 };
+
+/// More rules than a server has at a time.
+const RULES: u32 = 2_000;
+/// Rules that a message names.
+const SHOWN: usize = 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -109,6 +114,15 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
         let step = if *by == By::Day { Step::Day } else { Step::Hour };
         reader.of(client, rule.as_deref(), since, step)?
     };
+    if let Some(rule) = rule.as_deref().filter(|_| found.is_empty()) {
+        let known = reader.rules(RULES)?;
+        if !known.iter().any(|name| name == rule) && known.len() < RULES as usize {
+            let (first, more) = known.split_at(known.len().min(SHOWN));
+            let known = if known.is_empty() { "none".to_owned() } else { first.join(", ") };
+            let known = if more.is_empty() { known } else { format!("{known} and {} more", more.len()) };
+            bail!("--rule: there is no usage under the rule {}: rules with usage are {known}", excerpt(rule));
+        }
+    }
     let rows = found.into_iter().map(Row::of).collect::<Result<Vec<_>>>()?;
     let begin = time(since / 3_600 * 3_600)?;
     output.print(&rows, |out| {

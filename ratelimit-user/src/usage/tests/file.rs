@@ -99,6 +99,27 @@ fn hours_end_after_the_days_of_the_file_and_take_their_clients_along() {
 }
 
 #[test]
+fn a_clock_that_is_years_ahead_for_a_moment_costs_the_oldest_hour() {
+    let stage = Stage::new(100);
+    let mut writer = stage.writer();
+    for hour in 0..4 {
+        stage.ask(&hour.to_string(), 1, NOON + hour * HOUR);
+    }
+    writer.write(NOON + 4 * HOUR).unwrap();
+    for left in [3, 2] {
+        writer.write(NOON + 100_000 * HOUR).unwrap();
+        assert_eq!(size(&stage), (left, left));
+    }
+    writer.write(NOON + 4 * HOUR).unwrap();
+    assert_eq!(size(&stage), (2, 2));
+    // A server that was off for long goes on until everything is deleted that is too old.
+    for _ in 0..3 {
+        writer.write(NOON + 100_000 * HOUR).unwrap();
+    }
+    assert_eq!(size(&stage), (0, 0));
+}
+
+#[test]
 fn a_full_file_forgets_its_oldest_hours_and_one_hour_takes_a_tenth_of_it() {
     let stage = Stage::new(100);
     let mut writer = Writer::new(Arc::clone(&stage.recorder), UsageFile { rows: 1_000, ..stage.settings() });

@@ -244,5 +244,13 @@ fn files_and_clients_that_are_not_there_get_one_clear_line() {
     assert!(output.status == 1 && output.stdout.starts_with("user=17: nothing known since "), "{output:?}");
     assert_eq!(stage.usage("user=17"), json!([]));
     assert_eq!(stage.usage(""), json!([]));
+    // A rule that nobody has used is not the fault of the client.
+    assert_eq!(stage.ask("17", 1), 1);
+    stage.wait("17", 1);
+    for client in ["", "user=17 "] {
+        let error = stage.ratelimit.fails(&format!("usage {client}--rule other --file {}", stage.file.display()));
+        let expected = "--rule: there is no usage under the rule other: rules with usage are create-url";
+        assert!(error.ends_with(expected), "{error}");
+    }
     stage.server.end();
 }
