@@ -9,11 +9,7 @@ use std::{
 
 use ratelimit_common::rules::list::{LISTS_MAX, PATH_BYTES};
 
-use super::{
-    policies::Policies,
-    problem::advice,
-    table::{Table, Value},
-};
+use super::{policies::Policies, problem::advice, table::Table};
 use crate::{
     dataplane::lists::{
         action::Action,
@@ -53,7 +49,7 @@ const KEYS: [&str; 3] = ["name", "file", "action"];
 /// Reads the lists, and the files that they name.
 pub(super) fn read(top: &Table<'_>, policies: &Policies) -> Vec<PlannedList> {
     let mut lists: Vec<PlannedList> = Vec::new();
-    for table in top.get("list").map(Value::tables).unwrap_or_default() {
+    for table in top.get("list").map(|value| value.tables("list")).unwrap_or_default() {
         let Some(list) = of_table(&table, policies) else { continue };
         if lists.iter().any(|other| other.name == list.name) {
             table.wrong(format!("{} is listed twice: choose another name", list.name));

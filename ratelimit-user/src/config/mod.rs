@@ -202,7 +202,7 @@ fn add_rules(text: &str, into: &mut rules::Rules<'_>) -> bool {
     let page = Page::new(text);
     let top = Table::new(&page, 0..0, entries.get_ref());
     top.expect_keys(&["rule"], &[]);
-    top.get("rule").map(table::Value::tables).unwrap_or_default().iter().for_each(|table| into.add(table));
+    top.get("rule").map(|value| value.tables("rule")).unwrap_or_default().iter().for_each(|table| into.add(table));
     errors.is_empty() && page.problems().is_empty()
 }
 
@@ -248,7 +248,7 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
     if let Some(list) = top.get("allow") {
         rules.add_allowed(list);
     }
-    top.get("rule").map(table::Value::tables).unwrap_or_default().iter().for_each(|table| rules.add(table));
+    top.get("rule").map(|value| value.tables("rule")).unwrap_or_default().iter().for_each(|table| rules.add(table));
     more(&mut rules);
     config.rules = rules.done();
     config

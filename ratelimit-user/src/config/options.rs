@@ -63,7 +63,13 @@ fn words_of(key: &str, value: Value<'_>) -> Option<Vec<OsString>> {
 /// Returns the problem of one value.
 fn of_value(error: &clap::Error) -> String {
     if let Some(values) = error.get(ContextKind::ValidValue) {
-        return format!("expected one of {values}");
+        let values = values.to_string();
+        // A file has no options.
+        return if values == "on, off" {
+            "expected true or false".to_owned()
+        } else {
+            format!("expected one of {values}")
+        };
     }
     if let Some(why) = error.source() {
         let text = why.to_string();

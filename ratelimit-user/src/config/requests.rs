@@ -2,6 +2,7 @@
 
 mod check;
 pub mod encryption;
+pub mod json;
 mod listen;
 mod name;
 mod serve;
@@ -45,6 +46,8 @@ pub const MOST_RULES: usize = 1_000;
 /// What a file says about requests.
 #[derive(Debug, Clone, Default)]
 pub struct Requests {
+    /// Whether it has the table `[serve]`.
+    pub has_table: bool,
     /// Where callers ask.
     pub listens: Listens,
     /// The certificate that callers see. None if connections are not encrypted.
@@ -117,8 +120,10 @@ fn keys(text: &str) -> BTreeMap<String, Keys> {
 /// Reads the tables from the top level of a file.
 pub(super) fn of_table(top: &Table<'_>) -> Requests {
     let serve = top.get("serve").and_then(Value::table);
+    let has_table = serve.is_some();
     let options = serve.as_ref().and_then(|table| options::read::<ServeOptions>(table, &[]));
-    let mut requests = Requests { attributes: ATTRIBUTES.map(str::to_owned).to_vec(), ..Requests::default() };
+    let mut requests =
+        Requests { attributes: ATTRIBUTES.map(str::to_owned).to_vec(), has_table, ..Requests::default() };
     requests.tokens = tokens::read(top);
     match (&serve, options) {
         (Some(table), Some(options)) => {
@@ -127,11 +132,13 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
             requests.attributes.extend(attributes);
             requests = Requests { listens, encryption, store, headers, usage, ..requests };
         }
-        // Rules may use attributes that are not known now.
-        (Some(_), None) => return requests,
+        // Its rules have their own problems. They may use what it names.
+        (Some(table), None) => {
+            requests.attributes.extend(table.get("attributes").map(Value::texts).unwrap_or_default());
+        }
         _ => {}
     }
-    let tables = top.get("check").map(Value::tables).unwrap_or_default();
+    let tables = top.get("check").map(|value| value.tables("check")).unwrap_or_default();
     for table in &tables {
         let Some(rule) = check::rule(table, &requests.attributes) else { continue };
         // All rules of a file together have as much memory as one.

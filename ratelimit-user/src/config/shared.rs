@@ -15,7 +15,7 @@ use super::{
     rules::{Planned, Rules},
     save::{Moment, Rule, moment_of},
     saved::spec,
-    table::{Page, Table, Value},
+    table::{Page, Table},
 };
 use crate::{
     dataplane::{
@@ -45,7 +45,7 @@ pub fn read(text: &str) -> Result<Vec<Planned>, String> {
     top.expect_keys(&["rule"], &[]);
     let policies = Policies::read(&top, IPV6_PREFIX_DEFAULT as u8, false);
     let mut rules = Rules::new(&policies);
-    let tables = top.get("rule").map(Value::tables).unwrap_or_default();
+    let tables = top.get("rule").map(|value| value.tables("rule")).unwrap_or_default();
     tables.iter().for_each(|table| rules.add(table));
     let planned = rules.done();
     if let Some(Problem { message, .. }) = page.problems().into_iter().next() {
@@ -140,7 +140,7 @@ mod tests {
     fn what_a_fleet_may_not_tell_is_refused() {
         let rule = |keys: &str| format!("[[rule]]\nsource = \"198.51.100.7\"\n{keys}\n");
         for (text, expected) in [
-            ("rule = 1".to_owned(), "expected an array of tables"),
+            ("rule = 1".to_owned(), "expected [[rule]] in two pairs of brackets"),
             ("[[rule".to_owned(), "the text is no TOML"),
             ("interfaces = []".to_owned(), "unknown key"),
             (rule("policy = \"allow\""), "198.51.100.7: a shared rule cannot allow"),

@@ -97,6 +97,11 @@ impl<'a> Table<'a> {
         self.entries.iter().map(move |(key, value)| (key, Value { page, value }))
     }
 
+    /// Adds a problem with a key of the table.
+    pub(super) fn wrong_key(&self, key: &Spanned<toml::de::DeString<'_>>, message: impl Into<String>) {
+        self.page.wrong(key.span(), message);
+    }
+
     /// Adds a problem with the table as a whole.
     pub(super) fn wrong(&self, message: impl Into<String>) {
         self.page.wrong(self.span.clone(), message);
@@ -180,6 +185,15 @@ impl<'a> Value<'a> {
         parsed.map_err(|error: T::Err| self.wrong(error.to_string())).ok()
     }
 
+    /// Returns all strings of a list, or the only one, and adds no problem.
+    pub(super) fn texts(self) -> Vec<String> {
+        let of = |value: &DeValue<'_>| value.as_str().map(str::to_owned);
+        match self.value.get_ref() {
+            DeValue::Array(values) => values.iter().filter_map(|value| of(value.get_ref())).collect(),
+            value => of(value).into_iter().collect(),
+        }
+    }
+
     /// Returns a string, a whole number or a switch, or each element of an array.
     pub(super) fn words(self) -> Option<Vec<String>> {
         self.each_word(false)
@@ -229,10 +243,10 @@ impl<'a> Value<'a> {
         Some(Table::new(self.page, self.value.span(), entries))
     }
 
-    /// Returns the tables of an array.
-    pub(super) fn tables(self) -> Vec<Table<'a>> {
+    /// Returns the tables of an array with this name.
+    pub(super) fn tables(self, name: &str) -> Vec<Table<'a>> {
         let DeValue::Array(values) = self.value.get_ref() else {
-            self.wrong("expected an array of tables, such as [[rule]]");
+            self.wrong(format!("expected [[{name}]] in two pairs of brackets: each of them is one table of many"));
             return Vec::new();
         };
         values.iter().filter_map(|value| Self { value, ..self }.table()).collect()

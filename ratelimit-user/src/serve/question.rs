@@ -1,8 +1,8 @@
 //! Questions of callers, within bounds.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+mod json;
 
-use serde::Deserialize;
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use crate::check::ADDRESS;
 
@@ -14,11 +14,9 @@ const ATTRIBUTES: usize = 32;
 const BATCH: usize = 100;
 
 /// One request to decide.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(super) struct Question {
     pub(super) attributes: Attributes,
-    #[serde(default = "one")]
     pub(super) cost: u32,
 }
 
@@ -26,14 +24,9 @@ pub(super) struct Question {
 pub(super) type Attributes = BTreeMap<String, String>;
 
 /// Several requests, which are all allowed or none.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub(super) struct Batch {
     requests: Vec<Question>,
-}
-
-fn one() -> u32 {
-    1
 }
 
 impl Question {
@@ -75,8 +68,10 @@ impl Batch {
         if !(1..=BATCH).contains(&self.requests.len()) {
             return Err(format!("requests: expected 1 to {BATCH} of them"));
         }
-        let pair =
-            |question: Question| question.within_bounds().map(|Question { attributes, cost }| (attributes, cost));
-        self.requests.into_iter().map(pair).collect()
+        let pair = |(number, question): (usize, Question)| {
+            let within = question.within_bounds().map_err(|problem| format!("request {number}: {problem}"));
+            within.map(|Question { attributes, cost }| (attributes, cost))
+        };
+        (1..).zip(self.requests).map(pair).collect()
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod amount;
 pub(crate) mod excerpt;
 pub(crate) mod feed;
 pub mod path;
+pub(crate) mod plain;
 pub mod prefix;
 pub mod request_rate;
 pub mod service;

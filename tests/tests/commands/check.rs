@@ -1,6 +1,6 @@
 //! `check`.
 
-use ratelimit_tests::{Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Authority, Folder, Ratelimit, Sandbox};
 use serde_json::json;
 
 use crate::run::FILE;
@@ -51,6 +51,37 @@ fn check_of_the_host_names_interfaces_that_cannot_be_limited() {
     // Without the option, only the file counts.
     assert_eq!(ratelimit.run(&format!("check {shown}")).status, 0);
     assert!(sandbox.pins().is_empty());
+}
+
+#[test]
+fn a_server_for_requests_that_could_not_serve_is_told() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    let shown = folder.file().display().to_string();
+    let rule = "[[check]]\nname = \"all\"\nlimits = \"3/m\"\n";
+    let check = |text: &str| {
+        folder.write(text);
+        let output = ratelimit.run(&format!("check {shown}"));
+        assert_eq!((output.status, output.stderr.as_str()), (1, ""));
+        output.stdout
+    };
+    let nothing = "[serve] serves nothing: add `http` or `grpc`";
+    assert_eq!(check(&format!("[serve]\n{rule}")), format!("{shown}: {nothing}\n"));
+    let signed = Authority::new("authority").sign(&["localhost"]);
+    let certificate = folder.add("cert.pem", &signed.certificate).display().to_string();
+    let key = folder.file().with_file_name("key.pem").display().to_string();
+    let tls = format!("[serve]\nhttp = \"127.0.0.1:80\"\ntls-cert = \"{certificate}\"\ntls-key = \"{key}\"\n{rule}");
+    let found = check(&tls);
+    assert!(found.starts_with(&format!("{shown}: tls-key: {key}: cannot be read: ")), "{found}");
+    let _ = folder.add("key.pem", &signed.key);
+    folder.write(&tls);
+    assert!(ratelimit.ok(&format!("check {shown}")).ends_with("1 rule for requests\n"));
+    assert_eq!(ratelimit.json(&format!("check {shown}"))["serve"], json!([]));
+    // A problem of one table does not hide those of others.
+    let found = check(
+        "[serve]\nhttp = 1\nattributes = [\"tenant\"]\n[[check]]\nname = \"a\"\nlimits = \"x\"\nkey = \"tenant\"\n",
+    );
+    assert!(found.lines().count() == 2 && found.contains(":2:8: 1: ") && found.contains(":6:10: \"x\": "), "{found}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
-use ratelimit_tests::{Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Authority, Folder, Ratelimit, Sandbox};
 
 use crate::{assert_none, pages, root};
 
@@ -27,9 +27,13 @@ fn every_configuration_file_in_the_documents_is_good() {
     let password = folder.file().with_file_name("password");
     fs::write(&password, "a-password-of-the-documents").unwrap();
     fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+    let signed = Authority::new("authority").sign(&["localhost"]);
+    let tls = [("check.pem", &signed.certificate), ("check.key", &signed.key)]
+        .map(|(name, text)| (format!("/etc/ratelimit/{name}"), folder.add(name, text).display().to_string()));
     let mut findings = Vec::new();
     for (place, text) in files {
-        folder.write(&text.replace(PASSWORD, &password.display().to_string()));
+        let text = text.replace(PASSWORD, &password.display().to_string());
+        folder.write(&tls.iter().fold(text, |text, (named, made)| text.replace(named, made)));
         let output = ratelimit.run(&format!("check {}", folder.file().display()));
         if output.status != 0 {
             findings.push(format!("{place}: {}{}", output.stdout, output.stderr));

@@ -1,6 +1,6 @@
 //! `ratelimit check`: problems of a file, and with `--host` those that it has on this host.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -16,6 +16,7 @@ use crate::{
     config::{
         self, Config, PlannedList,
         problem::{ConfigError, Problem},
+        requests::{self, Requests},
     },
     dataplane::{Error, sys::interface},
     text::feed::Bad,
@@ -43,6 +44,8 @@ struct Checked {
     lists: Vec<ListProblem>,
     /// The first lines of each list that cannot be used.
     skipped: Vec<SkippedLine>,
+    /// Problems of `[serve]` with the files that it names.
+    serve: Vec<String>,
     /// Problems of the interfaces on this host. None without `--host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<Vec<HostProblem>>,
@@ -89,10 +92,13 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             let limits_nothing = config.interfaces.is_empty() && config.requests == 0;
             let host = arguments.host.then(|| on_host(&config)).transpose()?;
             let skipped = config.lists.iter().flat_map(skipped).collect();
-            let checked = Checked { file, problems: Vec::new(), lists: of_lists(&config), skipped, host };
+            let serve = of_serve(&arguments.file)?;
+            let checked = Checked { file, problems: Vec::new(), lists: of_lists(&config), skipped, serve, host };
             let of_lists = checked.lists.iter().map(|problem| &problem.message);
-            let messages: Vec<_> =
-                of_lists.chain(checked.host.iter().flatten().map(|problem| &problem.message)).collect();
+            let messages: Vec<_> = of_lists
+                .chain(&checked.serve)
+                .chain(checked.host.iter().flatten().map(|problem| &problem.message))
+                .collect();
             output.print(&checked, |out| {
                 if messages.is_empty() {
                     writeln!(out, "{}: good, with {interfaces} and {rules}{lists}{requests}", checked.file)?;
@@ -106,7 +112,8 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             Ok(if messages.is_empty() { Answer::Done } else { Answer::Negative })
         }
         Err(ConfigError::Wrong { problems, .. }) => {
-            let checked = Checked { file, problems, lists: Vec::new(), skipped: Vec::new(), host: None };
+            let checked =
+                Checked { file, problems, lists: Vec::new(), skipped: Vec::new(), serve: Vec::new(), host: None };
             output.print(&checked, |out| {
                 checked.problems.iter().try_for_each(|problem| writeln!(out, "{}:{problem}", checked.file))
             })?;
@@ -114,6 +121,14 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns why `ratelimit serve` could not serve, although the text of the file is good.
+fn of_serve(file: &Path) -> Result<Vec<String>, ConfigError> {
+    let Requests { has_table, listens, encryption, .. } = requests::read(file)?;
+    let nothing = "[serve] serves nothing: add `http` or `grpc`".to_owned();
+    let nothing = (has_table && !listens.is_any()).then_some(nothing);
+    Ok(nothing.into_iter().chain(encryption.and_then(|encryption| encryption.read().err())).collect())
 }
 
 /// Returns the lists whose files cannot be used.

@@ -11,7 +11,7 @@ use toml::Value;
 
 use crate::{
     check::Algorithm,
-    config::requests::{stored::problem, written::Keys},
+    config::requests::{json, stored::problem, written::Keys},
 };
 
 #[derive(Debug, clap::Args)]
@@ -100,7 +100,7 @@ impl RuleOptions {
 
 fn of_text(text: &str, name: &str) -> Result<Keys> {
     if text.trim_start().starts_with('{') {
-        return serde_json::from_str(text).with_context(|| name.to_owned());
+        return json::keys(text.as_bytes()).map_err(|problem| anyhow!("{name}: {problem}"));
     }
     toml::from_str(text).map_err(|error| anyhow!("{name}:{}", problem(text, &error)))
 }
@@ -117,7 +117,7 @@ mod tests {
         for (text, expected) in [
             ("limits = [\"3/m\"\nkey = 1", "FILE:2:"),
             ("{\"limits\": null}", "FILE: "),
-            ("{\"limits\": [}", "line 1 column 13"),
+            ("{\"limits\": [}", "line 1, column 13"),
         ] {
             let error = format!("{:#}", of_text(text, "FILE").unwrap_err());
             assert!(error.contains(expected) && error.lines().count() == 1, "{error}");

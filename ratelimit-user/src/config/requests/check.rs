@@ -1,5 +1,7 @@
 //! One table `[[check]]`: a rule.
 
+use std::str::FromStr;
+
 use clap::ValueEnum;
 
 use super::name::Name;
@@ -32,13 +34,30 @@ struct CheckOptions {
     #[arg(long)]
     burst: Option<u64>,
     #[arg(long, default_value = "hard")]
-    throttle: excess::Throttle,
+    throttle: ThrottleName,
     #[arg(long, value_enum, default_value = "off")]
     shadow: Switch,
     #[arg(long, default_value = "64", value_parser = clap::value_parser!(u8).range(1..=128))]
     ipv6_prefix: u8,
     #[arg(long, value_parser = clap::value_parser!(u32).range(64..=16_777_216))]
     clients: Option<u32>,
+}
+
+/// What happens above the limits. Elastic limits need a load, which the server does not know.
+#[derive(Debug, Clone, Copy)]
+struct ThrottleName(Throttle);
+
+impl FromStr for ThrottleName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            Ok(excess::Throttle::Hard) => Ok(Self(Throttle::Hard)),
+            Ok(excess::Throttle::Soft(percent)) => Ok(Self(Throttle::Soft(percent))),
+            Ok(excess::Throttle::Elastic) => Err("the server does not know its load: expected hard, or soft=10%"),
+            Err(_) => Err("expected hard, or soft with a share from 1% to 100%, such as soft=10%"),
+        }
+    }
 }
 
 /// The algorithms by their names in a file.
@@ -74,7 +93,7 @@ pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
         value.wrong(unknown_attribute(name, attributes));
         return None;
     }
-    let (Name(name), AlgorithmName(algorithm), values) = (name, algorithm, values?);
+    let (Name(name), AlgorithmName(algorithm), ThrottleName(throttle), values) = (name, algorithm, throttle, values?);
     let wrong = |key: &str, message: String| {
         table.get(key).map_or_else(|| table.wrong(&message), |value| value.wrong(&message));
     };
@@ -99,14 +118,6 @@ pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
         }
     }
     let rule = Rule::new(name, all).map_err(|error| wrong("limits", error.to_string())).ok()?;
-    let throttle = match throttle {
-        excess::Throttle::Hard => Throttle::Hard,
-        excess::Throttle::Soft(percent) => Throttle::Soft(percent),
-        excess::Throttle::Elastic => {
-            wrong("throttle", "the server does not know its load: expected hard, or soft=10%".to_owned());
-            return None;
-        }
-    };
     let rule = rule.with_throttle(throttle).map_err(|error| wrong("throttle", error.to_string())).ok()?;
     let rule = values.into_iter().fold(rule, |rule, (name, values)| rule.with_values(name, values));
     let rule = rule.by(key).in_shadow(shadow == Switch::On).with_ipv6_prefix(ipv6_prefix);
@@ -120,16 +131,17 @@ pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
 fn values(table: &Table<'_>, attributes: &[String]) -> Option<Vec<(String, Vec<String>)>> {
     let Some(table) = table.get("match") else { return Some(Vec::new()) };
     let mut all = Some(Vec::new());
-    for (name, value) in table.table()?.each() {
+    let table = table.table()?;
+    for (name, value) in table.each() {
         let text: &str = name.get_ref();
         if !attributes.iter().any(|known| known == text) {
-            value.wrong(unknown_attribute(text, attributes));
+            table.wrong_key(name, unknown_attribute(text, attributes));
             all = None;
             continue;
         }
         match (value.words(), &mut all) {
             (Some(words), _) if words.is_empty() => {
-                value.wrong("the list is empty: add a value, or remove this attribute");
+                table.wrong_key(name, "the list is empty: add a value, or remove this attribute");
                 all = None;
             }
             (Some(words), Some(all)) => all.push((text.to_owned(), words)),

@@ -63,14 +63,16 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
                 None => (KEY, format!("a key needs its certificate: add {CERTIFICATE}")),
             };
             wrong(key, message);
-            return Serve { attributes, ..Serve::default() };
+            None
         }
     };
+    // One of both keys has its own problem.
+    let has_certificate = table.get(CERTIFICATE).is_some() || table.get(KEY).is_some();
     for (key, _) in [("http", &http), ("grpc", &grpc)]
         .into_iter()
         .filter(|(_, listen)| listen.as_ref().is_some_and(Listen::is_beyond_host))
     {
-        let certificate = (encryption.is_none(), format!("{CERTIFICATE} and {KEY}"));
+        let certificate = (!has_certificate, format!("{CERTIFICATE} and {KEY}"));
         let missing = [certificate, (!has_token, "a table [[token]]".to_owned())];
         let missing: Vec<_> = missing.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect();
         if !missing.is_empty() {

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde::Deserialize;
 
 use super::written::{self, Keys};
-use crate::config::problem::{Lines, Problem};
+use crate::{
+    config::problem::{Lines, Problem},
+    text::plain::plain,
+};
 
 /// The beginning of the file.
 const HEAD: &str = "# Rules that callers have written. The server replaces this file with each change.\n";
@@ -73,7 +76,10 @@ pub fn parse(text: &str) -> Result<Contents, Problem> {
 /// Returns an error of the library with its place.
 #[must_use]
 pub fn problem(text: &str, error: &toml::de::Error) -> Problem {
-    Problem::at(text, &Lines::of(text), error.span().unwrap_or_default(), error.message())
+    let problem = Problem::at(text, &Lines::of(text), error.span().unwrap_or_default(), plain(error.message()));
+    // An unknown key is in both.
+    let message = problem.message.strip_prefix(&format!("{}: ", problem.found)).map(str::to_owned);
+    Problem { message: message.unwrap_or(problem.message), ..problem }
 }
 
 #[cfg(test)]
@@ -97,10 +103,10 @@ mod tests {
     #[test]
     fn another_file_is_refused_with_the_place() {
         for (text, expected) in [
-            ("", "missing field `version`"),
-            ("version = 1\n[serve]\n", "2:2: serve: unknown field `serve`, expected `version` or `check`"),
-            ("version = 1\n[[check]]\nname = \"a\"\n", "missing field `version`"),
-            ("version = -1\n", "1:11: -1: invalid value: integer `-1`, expected u64"),
+            ("", "version is missing"),
+            ("version = 1\n[serve]\n", "2:2: serve: unknown key: expected version or check"),
+            ("version = 1\n[[check]]\nname = \"a\"\n", "version is missing"),
+            ("version = -1\n", "1:11: -1: expected a whole number, not -1"),
             ("version = 1\n[[check]]\nname = \"a\n", "3:10: invalid basic string"),
         ] {
             let problem = parse(text).unwrap_err().to_string();

@@ -3,10 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use super::name::Name;
-use crate::config::{
-    options,
-    table::{Table, Value},
-};
+use crate::config::{options, table::Table};
 
 /// The most tokens. Each call with a token is compared with all of them.
 const MOST: usize = 256;
@@ -123,7 +120,7 @@ impl FromStr for Hash {
 /// Reads the tokens from the top level of a file.
 pub(super) fn read(top: &Table<'_>) -> Vec<Token> {
     let mut tokens: Vec<Token> = Vec::new();
-    for table in top.get("token").map(Value::tables).unwrap_or_default() {
+    for table in top.get("token").map(|value| value.tables("token")).unwrap_or_default() {
         let Some(TokenOptions { name: Name(name), sha256: Hash(hash), scope }) = options::read(&table, &[]) else {
             continue;
         };

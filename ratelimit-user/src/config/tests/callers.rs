@@ -109,7 +109,7 @@ fn a_rule_of_a_caller_is_checked_as_one_of_the_file_and_a_problem_names_its_key(
         (r#"{"limits": "3/m", "": 1}"#, ": unknown key"),
         (r#"{"limits": "3/m", "name": "b"}"#, "name: remove this key: the path of the call has the name"),
         (r#"{"limits": "3/m", "key": "usr"}"#, "key: \"usr\": unknown attribute: did you mean user?"),
-        (r#"{"limits": "3/m", "match": {"user": "a\nb"}, "shadow": 7}"#, "shadow: 7: expected one of on, off"),
+        (r#"{"limits": "3/m", "match": {"user": "a\nb"}, "shadow": 7}"#, "shadow: 7: expected true or false"),
         (r#"{"limits": "3/m", "burst": 1.5}"#, "burst: 1.5: expected a whole number"),
     ] {
         assert_eq!(read(json).unwrap_err(), [expected], "{json}");

@@ -61,8 +61,11 @@ fn every_problem_with_a_service_or_a_rule_is_named() {
             "[[rule]]\nsources = [\"10.0.0.1\", \"10.0.0.2\"]\npackets = \"0/s\"",
             "3:11: \"0/s\": a rate of zero would drop every packet: use `ratelimit deny add` for that",
         ),
-        ("[rule]\nsource = \"10.0.0.1\"", "1:1: [rule]: expected an array of tables, such as [[rule]]"),
-        ("rule = 3", "1:8: 3: expected an array of tables, such as [[rule]]"),
+        (
+            "[rule]\nsource = \"10.0.0.1\"",
+            "1:1: [rule]: expected [[rule]] in two pairs of brackets: each of them is one table of many",
+        ),
+        ("rule = 3", "1:8: 3: expected [[rule]] in two pairs of brackets: each of them is one table of many"),
         ("rule = [3]", "1:9: 3: expected a table"),
         ("[[rule]]\nsource = 3\npolicy = \"deny\"", "2:10: 3: expected text in quotes"),
         (

@@ -22,7 +22,7 @@ use crate::{
         question::{Batch, Question},
         service::Service,
     },
-    text::excerpt::message,
+    text::{excerpt::message, plain},
     wire::{self, BODY, Replies, Reply},
 };
 
@@ -69,5 +69,5 @@ async fn whole(service: &Service, body: Body) -> Result<Bytes, Box<Response>> {
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(body).map_err(|error| message(&error.to_string()))
+    serde_json::from_slice(body).map_err(|error| message(&plain::json(&error)))
 }

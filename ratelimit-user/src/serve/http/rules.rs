@@ -20,7 +20,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 
 use super::{guard, problem::problem};
 use crate::{
-    config::requests::written::Keys,
+    config::requests::{json, written::Keys},
     serve::{
         access::{Need, Peer},
         question::TIME,
@@ -216,10 +216,7 @@ async fn keys(body: Body) -> Result<Keys, Refusal> {
         body.map_err(|_| Box::new(problem(StatusCode::REQUEST_TIMEOUT, "the call took longer than 5 seconds")))?;
     let too_large = || problem(StatusCode::PAYLOAD_TOO_LARGE, format!("a rule has at most {RULE} bytes"));
     let body = body.map_err(|_| Box::new(too_large()))?;
-    let wrong = |error: serde_json::Error| {
-        bad(format!("the rule is no JSON object of its keys: {}", message(&error.to_string())))
-    };
-    serde_json::from_slice(&body).map_err(wrong)
+    json::keys(&body).map_err(|problem| bad(format!("the rule is no JSON object of its keys: {}", message(&problem))))
 }
 
 /// Returns the value of the only parameter that a call may have.

@@ -139,7 +139,7 @@ fn calls_that_make_no_sense_get_a_status_with_one_clear_line() {
         let port = request([descriptor(&[("remote_address", "192.0.2.1:80")])], 0);
         let error = ask(&mut client, port).await.unwrap_err();
         assert_eq!(error.code(), StatusCode::InvalidArgument);
-        assert!(error.message().starts_with("ip: expected an address without a port"), "{error}");
+        assert!(error.message().starts_with("request 1: ip: expected an address without a port"), "{error}");
         let huge = request([descriptor(&[("user", &"x".repeat(1_100_000))])], 0);
         assert_eq!(ask(&mut client, huge).await.unwrap_err().code(), StatusCode::OutOfRange);
         let answer = ask(&mut client, request([descriptor(&[("generic_key", "all")])], 0)).await.unwrap();

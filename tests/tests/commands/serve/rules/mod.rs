@@ -129,6 +129,7 @@ fn a_bad_rule_gets_one_line_with_its_key_and_changes_nothing() {
             "limits: [\"often\"]: expected requests per s, m, h or d, such as 100/h, 3/m or 1.5k/s",
         ),
         ("set a --limits 3/m --key usr", "key: [\"usr\"]: unknown attribute: did you mean user?"),
+        ("set a --limits 3/m --match usr=1", "match: usr: unknown attribute: did you mean user?"),
         ("set a --limits 3/m,5/h --burst 3", "burst: 3: several limits have different bursts"),
         ("set A --limits 3/m", "name: \"A\": expected 1 to 64 small letters"),
         ("set create-url --limits 3/m", "create-url is a rule of the file of this server: change it there"),
@@ -147,7 +148,7 @@ fn a_bad_rule_gets_one_line_with_its_key_and_changes_nothing() {
         ("if-match: 1", json!({"limits": "1/s"}), 400, "If-Match: expected one version in quotes"),
         ("if-match: \"1\"\r\nif-none-match: *", json!({"limits": "1/s"}), 400, "exclude each other"),
         ("if-none-match: *", json!(["limits"]), 400, "the rule is no JSON object of its keys: "),
-        ("if-none-match: *", json!({"limits": null}), 400, "at line 1 column 14"),
+        ("if-none-match: *", json!({"limits": null}), 400, "line 1, column 14: limits: expected text, a number, "),
         ("if-none-match: *", json!({"limits": "1/s", "kee": 1}), 400, "kee: unknown key: did you mean key?"),
         ("if-none-match: *", json!({"limits": "x".repeat(16 << 10)}), 413, "a rule has at most 16384 bytes"),
     ] {

@@ -1,0 +1,81 @@
+//! Messages of the libraries that read JSON and TOML, in plain words.
+
+/// Returns an error of JSON with its place.
+pub(crate) fn json(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.rsplit_once(" at line ").map_or(&*text, |(text, _)| text);
+    format!("line {}, column {}: {}", error.line(), error.column(), plain(text))
+}
+
+/// Returns a message in plain words. What stands before the words of the library stays.
+pub(crate) fn plain(text: &str) -> String {
+    type Rewrite = fn(&str) -> String;
+    let rewrites: [(&str, Rewrite); 8] = [
+        ("invalid type: ", expected),
+        ("invalid value: ", expected),
+        ("missing field `", |rest| format!("{} is missing", rest.trim_end_matches('`'))),
+        ("unknown field `", |rest| {
+            let (name, known) = rest.split_once("`, ").unwrap_or((rest.trim_end_matches('`'), "expected another key"));
+            format!("{name}: unknown key: {}", known.replace('`', ""))
+        }),
+        ("duplicate field `", |rest| format!("{} is there twice: remove one", rest.trim_end_matches('`'))),
+        ("EOF while parsing", |_| "the text ends too early".to_owned()),
+        ("trailing characters", |_| "there is text behind the end".to_owned()),
+        ("recursion limit exceeded", |_| "there are too many brackets within each other".to_owned()),
+    ];
+    let found = rewrites.iter().filter_map(|(start, rewrite)| Some((text.find(start)?, start.len(), rewrite)));
+    match found.min_by_key(|(place, ..)| *place) {
+        Some((place, length, rewrite)) => {
+            let (before, rest) = text.split_at(place);
+            format!("{before}{}", rewrite(rest.get(length..).unwrap_or_default()))
+        }
+        None => text.to_owned(),
+    }
+}
+
+/// Turns `integer `17`, expected a string` around.
+fn expected(rest: &str) -> String {
+    let (found, wanted) = rest.rsplit_once(", expected ").unwrap_or((rest, "something else"));
+    let found = match found {
+        "map" => "an object",
+        "sequence" => "a list",
+        "unit value" => "null",
+        other => other.split_once('`').map_or(other, |(_, value)| value.trim_end_matches('`')),
+    };
+    let wanted = match wanted {
+        "a string" => "text in quotes",
+        "a map" => "an object",
+        "a sequence" => "a list",
+        "a boolean" => "true or false",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" => "a whole number",
+        other if other.starts_with("struct ") => "an object",
+        other => other,
+    };
+    format!("expected {wanted}, not {}", found.strip_prefix("string ").unwrap_or(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_the_library_become_plain_ones() {
+        for (text, expected) in [
+            ("user: invalid type: integer `17`, expected a string", "user: expected text in quotes, not 17"),
+            ("invalid type: string \"a, expected b\", expected u64", "expected a whole number, not \"a, expected b\""),
+            ("invalid type: map, expected a sequence", "expected a list, not an object"),
+            ("invalid type: sequence, expected struct Whole", "expected an object, not a list"),
+            ("invalid type: null, expected a string", "expected text in quotes, not null"),
+            ("missing field `version`", "version is missing"),
+            ("unknown field `a`, expected `b` or `c`", "a: unknown key: expected b or c"),
+            ("duplicate field `a`", "a is there twice: remove one"),
+            ("EOF while parsing an object", "the text ends too early"),
+            ("expected value", "expected value"),
+        ] {
+            assert_eq!(plain(text), expected);
+        }
+        let error = serde_json::from_str::<u32>("\n  -1").unwrap_err();
+        assert_eq!(json(&error), "line 2, column 4: expected a whole number from 0 to 4294967295, not -1");
+    }
+}
