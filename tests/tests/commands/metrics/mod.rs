@@ -1,7 +1,7 @@
 //! `/metrics` of the daemon, read directly. `prometheus.rs` uses a real server.
 
 mod http;
-mod prometheus;
+pub(crate) mod prometheus;
 
 use std::{
     collections::BTreeMap,

@@ -30,28 +30,26 @@ fn program(name: &str) -> PathBuf {
 }
 
 /// Runs promtool, which must accept the input.
-fn promtool(words: &[&str], input: &str) {
+pub(crate) fn promtool(words: &[&str], input: &str) {
     let output = Command::new(program("promtool")).args(words).stdin(stdin(input)).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "promtool {words:?}: {text}");
 }
 
 /// A Prometheus server in the victim's namespace that scrapes twice a second.
-struct Prometheus<'a> {
+pub(crate) struct Prometheus<'a> {
     sandbox: &'a Sandbox,
     _process: Process,
 }
 
 impl<'a> Prometheus<'a> {
-    fn start(sandbox: &'a Sandbox, folder: &Path, token_file: &Path) -> Self {
+    /// Starts it with a file of alerts, and what to scrape.
+    pub(crate) fn start(sandbox: &'a Sandbox, folder: &Path, rules: &str, scrape: &str) -> Self {
         let file = folder.join("prometheus.yml");
         let text = format!(
             "global: {{scrape_interval: 500ms, evaluation_interval: 500ms}}\n\
-             rule_files: [{RULES:?}]\n\
-             scrape_configs:\n\
-             - job_name: ratelimit\n  \
-               authorization: {{credentials_file: {token_file:?}}}\n  \
-               static_configs: [{{targets: ['127.0.0.1:9464']}}]\n"
+             rule_files: [{rules:?}]\n\
+             scrape_configs: [{scrape}]\n"
         );
         fs::write(&file, text).unwrap();
         let mut command = Command::new(program("prometheus"));
@@ -72,7 +70,7 @@ impl<'a> Prometheus<'a> {
     }
 
     /// Repeats a query until the result matches, for at most half a minute.
-    fn wait(&self, path: &str, query: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait(&self, path: &str, query: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + Duration::from_secs(30);
         loop {
             let answer = self.ask(path, query);
@@ -85,21 +83,21 @@ impl<'a> Prometheus<'a> {
     }
 
     /// Waits until this expression has this value.
-    fn reaches(&self, query: &str, value: u64) {
+    pub(crate) fn reaches(&self, query: &str, value: u64) {
         let wanted = value.to_string();
         self.wait("query", query, |data| data["result"][0]["value"][1] == *wanted);
     }
 }
 
 /// Returns the expressions of all panels.
-fn expressions() -> Vec<String> {
-    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+pub(crate) fn expressions(dashboard: &str) -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(dashboard).unwrap();
     let targets = dashboard["panels"].as_array().unwrap().iter().filter_map(|panel| panel["targets"].as_array());
     targets.flatten().map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Returns every metric name in a text.
-fn names(text: &str) -> BTreeSet<&str> {
+pub(crate) fn names(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("ratelimit_") || word.starts_with("process_")).collect()
 }
@@ -123,7 +121,11 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
     assert!(made.success());
     fs::write(&token, "correct-horse-battery-staple\n").unwrap();
     let daemon = start(&sandbox, &ratelimit, &folder, &text);
-    let server = Prometheus::start(&sandbox, &place, &token);
+    let scrape = format!(
+        "{{job_name: ratelimit, authorization: {{credentials_file: {token:?}}}, \
+         static_configs: [{{targets: ['127.0.0.1:9464']}}]}}"
+    );
+    let server = Prometheus::start(&sandbox, &place, RULES, &scrape);
     server.wait("targets", "", |data| data["activeTargets"][0]["health"] == "up");
 
     let dropped = "sum(ratelimit_packets_total{verdict=\"drop\"})";
@@ -137,7 +139,7 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
     let of_source = "ratelimit_source_packets_total{source=\"10.9.0.7\",service=\"any\",verdict=\"drop\"}";
     server.reaches(&format!("abs({of_source} - 100005) < bool {}", 2 * refused_sample::error(100_005)), 1);
 
-    let expressions = expressions();
+    let expressions = expressions(DASHBOARD);
     assert!(expressions.len() > 30);
     let scrape = ratelimit.ok("metrics");
     let (exported, rules) = (names(&scrape), fs::read_to_string(RULES).unwrap());

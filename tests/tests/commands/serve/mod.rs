@@ -7,6 +7,7 @@ mod envoy;
 mod faults;
 mod layer;
 mod nginx;
+mod prometheus;
 mod rules;
 mod unit;
 mod usage;
