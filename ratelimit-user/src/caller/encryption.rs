@@ -34,6 +34,7 @@ impl Authority {
 pub(super) fn connector(authority: Option<&Authority>) -> Result<TlsConnector, CallerError> {
     let Authority(trusted) = authority.map_or_else(Authority::of_system, |authority| Ok(authority.clone()))?;
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    // The provider has both versions, so this does not fail.
     let versions = builder.with_safe_default_protocol_versions().map_err(|_| CallerError::NoAuthority)?;
     let mut config = versions.with_root_certificates(trusted).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
