@@ -12,10 +12,8 @@ use ratelimit_tests::{Daemon, Flood, Folder, Frame, Hosts, PEER_IPV4, Ratelimit,
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use serde_json::{Value, json};
 
-use crate::{
-    bans::BANS,
-    stage::{alone, at_the_server, with_daemons_by},
-};
+use super::BANS;
+use crate::stage::{alone, at_the_server, with_daemons_by};
 
 /// A client that the second host allows.
 const ALLOWED: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 3);
