@@ -15,6 +15,5 @@ mod requests;
 mod rules;
 mod stage;
 mod start;
-mod stops;
 mod store;
 mod tls;

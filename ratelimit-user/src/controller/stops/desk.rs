@@ -42,7 +42,7 @@ impl Desk {
 
     /// Returns the limits in force that applications of this host have asked for, and how long they last.
     pub(crate) fn own(&self) -> Vec<(Stopped, Duration)> {
-        self.lock().own()
+        self.lock().in_force.own()
     }
 
     /// Hears that another host limits a client for this time. The limit begins here too, unless this host spares the

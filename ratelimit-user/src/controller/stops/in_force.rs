@@ -1,21 +1,79 @@
 //! The limits in force: how they begin and end, and what the daemon tells of them.
 
-use std::{mem, time::Duration};
+use std::{collections::HashMap, mem, sync::PoisonError, time::Duration};
 
-use super::{
-    judge::{Begun, Judge, whole_seconds},
-    writer::Begin,
-};
+use tokio::sync::oneshot;
+
+use super::counts::Shown;
 use crate::{
     config::daemon::stops::Mode,
     controller::notify::journal::{Level, say},
     dataplane::sys::host,
     fleet::kept::stops::Stopped,
-    stops::{Answer, Place, Stop},
+    stops::{Answer, Asker, Book, Place, Stop},
     text::{prefix::Prefix, units},
 };
 
-impl Judge {
+/// A limit to begin. The book has it.
+pub(super) struct Begin {
+    pub(super) place: Place,
+    pub(super) end: Duration,
+    pub(super) times: u32,
+    pub(super) asker: Asker,
+    /// Who waits for the answer. None if another host has told of the limit.
+    pub(super) answer: Option<oneshot::Sender<Answer>>,
+}
+
+/// A limit in force.
+struct Begun {
+    since: Duration,
+    end: Duration,
+    times: u32,
+    asker: Asker,
+}
+
+/// The limits in force, or those that would be.
+pub(super) struct InForce {
+    /// None without the table in the file.
+    pub(super) mode: Option<Mode>,
+    pub(super) book: Book,
+    /// The limits that the kernel has.
+    begun: HashMap<Place, Begun>,
+    /// Whether the instance can have limits that are not in force here.
+    has_leftovers: bool,
+    /// Whether a file was applied. Before that, the instance can be one of another daemon.
+    has_followed: bool,
+    /// Whether limits have ended since the writer has looked.
+    has_ended: bool,
+    shown: Shown,
+}
+
+impl InForce {
+    pub(super) fn of(shown: Shown) -> Self {
+        Self {
+            mode: None,
+            book: Book::default(),
+            begun: HashMap::new(),
+            has_leftovers: false,
+            has_followed: false,
+            has_ended: false,
+            shown,
+        }
+    }
+
+    /// Applies the mode of a file.
+    pub(super) fn follow(&mut self, mode: Option<Mode>) {
+        let was_on = self.mode == Some(Mode::On);
+        // A daemon before can have left some.
+        self.has_leftovers |= !self.has_followed || was_on && mode != Some(Mode::On);
+        self.has_followed = true;
+        if mode != self.mode && !was_on {
+            self.book = Book::default();
+        }
+        self.mode = mode;
+        self.show();
+    }
+
     /// Returns whether limits may begin.
     pub(super) fn may_begin(&self) -> bool {
         self.mode == Some(Mode::On) && !self.has_leftovers
@@ -131,8 +189,33 @@ impl Judge {
         stops.sort_unstable_by(|one, other| (one.port, &one.source).cmp(&(other.port, &other.source)));
         stops
     }
+
+    pub(super) fn count(&self, answer: &Answer) {
+        let mut counts = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        match answer {
+            Answer::Stopped { .. } => counts.stopped += 1,
+            Answer::WouldStop { .. } => counts.would_stop += 1,
+            Answer::Already { .. } => counts.already += 1,
+            Answer::Refused { reason, .. } => *counts.refused.entry(*reason).or_default() += 1,
+        }
+        drop(counts);
+        self.show();
+    }
+
+    /// Shows what is in force at this time.
+    pub(super) fn show(&self) {
+        let mut counts = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.is_on = self.mode.is_some();
+        counts.in_force = self.begun.len();
+        counts.in_shadow = if self.mode == Some(Mode::Shadow) { self.book.in_force().len() } else { 0 };
+    }
 }
 
 fn say_end(place: &Place, how: &str) {
     say(Level::Info, &format!("{} tcp/{}: {how}", place.source, place.port));
+}
+
+/// Returns seconds, rounded up.
+pub(super) fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }

@@ -1,10 +1,8 @@
 //! Decides about one request: its proof, whom it spares, and whether there is room.
 
 use std::{
-    collections::HashMap,
     net::IpAddr,
     path::{Path, PathBuf},
-    sync::PoisonError,
     time::Duration,
 };
 
@@ -15,8 +13,8 @@ use tokio::sync::{
 
 use super::{
     counts::Shown,
+    in_force::{Begin, InForce, whole_seconds},
     spared::{self, Host, Spared},
-    writer::Begin,
 };
 use crate::{
     config::daemon::stops::Mode,
@@ -28,7 +26,7 @@ use crate::{
     },
     fleet::kept::stops::Stopped,
     ssh,
-    stops::{Answer, Asker, Book, Connection, Outcome, Place, Reason, Request, around},
+    stops::{Answer, Asker, Connection, Outcome, Place, Reason, Request, around},
     text::{prefix::Prefix, units},
 };
 
@@ -45,30 +43,11 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(super) struct Judge {
     pins: PathBuf,
     proxies: Vec<Prefix>,
-    /// None without the table in the file.
-    pub(super) mode: Option<Mode>,
-    pub(super) book: Book,
-    /// The limits in force: who has asked for them, and when.
-    pub(super) begun: HashMap<Place, Begun>,
-    /// Whether the instance can have limits that are not in force here.
-    pub(super) has_leftovers: bool,
-    /// Whether a file was applied. Before that, the instance can be one of another daemon.
-    has_followed: bool,
-    /// Whether limits have ended since the writer has looked.
-    pub(super) has_ended: bool,
     begins: UnboundedSender<Begin>,
     known: Option<Known>,
     asked: Second,
     heard: Second,
-    shown: Shown,
-}
-
-/// A limit in force.
-pub(super) struct Begun {
-    pub(super) since: Duration,
-    pub(super) end: Duration,
-    pub(super) times: u32,
-    pub(super) asker: Asker,
+    pub(super) in_force: InForce,
 }
 
 /// The beginning of a second, and what has happened in it.
@@ -108,32 +87,18 @@ impl Judge {
         Self {
             pins: pins.to_owned(),
             proxies: Vec::new(),
-            mode: None,
-            book: Book::default(),
-            begun: HashMap::new(),
-            has_leftovers: false,
-            has_followed: false,
-            has_ended: false,
             begins,
             known: None,
             asked: Second::default(),
             heard: Second::default(),
-            shown,
+            in_force: InForce::of(shown),
         }
     }
 
     /// Applies the table of a file.
     pub(super) fn follow(&mut self, mode: Option<Mode>, proxies: &[Prefix]) {
         self.proxies = proxies.to_vec();
-        let was_on = self.mode == Some(Mode::On);
-        // A daemon before can have left some.
-        self.has_leftovers |= !self.has_followed || was_on && mode != Some(Mode::On);
-        self.has_followed = true;
-        if mode != self.mode && !was_on {
-            self.book = Book::default();
-        }
-        self.mode = mode;
-        self.show();
+        self.in_force.follow(mode);
     }
 
     /// Decides about a line of a process of this user.
@@ -144,7 +109,7 @@ impl Judge {
             Err(error) => Reply::Now(refused(Reason::Bad, error)),
         };
         if let Reply::Now(answer) = &reply {
-            self.count(answer);
+            self.in_force.count(answer);
         }
         reply
     }
@@ -163,11 +128,13 @@ impl Judge {
         self.permits(place, now).map_err(unknown)?.map_err(|(reason, why)| refused(reason, why))?;
         let network = around(address).map(|source| Place { source, port });
         // The check of a network reads all rules.
-        let is_due = |network: &Place| self.book.is_wide(*network, place) && !self.book.in_force_at(*network, now);
+        let is_due = |network: &Place| {
+            self.in_force.book.is_wide(*network, place) && !self.in_force.book.in_force_at(*network, now)
+        };
         let network = network.filter(is_due);
         let may_widen = network.is_some_and(|network| matches!(self.permits(network, now), Ok(Ok(()))));
-        self.pass(now);
-        Ok(Reply::Now(match self.book.ask(address, port, may_widen, now) {
+        self.in_force.pass(now);
+        Ok(Reply::Now(match self.in_force.book.ask(address, port, may_widen, now) {
             Outcome::New { place, end, times } => {
                 let asker = Asker {
                     rule: request.rule.clone(),
@@ -178,7 +145,7 @@ impl Judge {
                 };
                 let Place { source, port } = place;
                 let life = end.saturating_sub(now);
-                if self.mode == Some(Mode::On) {
+                if self.in_force.mode == Some(Mode::On) {
                     let (answer, answered) = oneshot::channel();
                     return match self.begins.send(Begin { place, end, times, asker, answer: Some(answer) }) {
                         Ok(()) => Ok(Reply::Later(answered)),
@@ -201,23 +168,29 @@ impl Judge {
         let now = Duration::from_nanos(host::now());
         let place = Place { source, port };
         let is_network = around(source.address()) == Some(source);
-        let is_known = self.book.in_force_at(place, now);
-        if self.mode.is_none() || is_known || !source.is_host() && !is_network || !self.heard.admits(HEARD, now) {
+        let is_known = self.in_force.book.in_force_at(place, now);
+        if self.in_force.mode.is_none()
+            || is_known
+            || !source.is_host() && !is_network
+            || !self.heard.admits(HEARD, now)
+        {
             return;
         }
         // What cannot be checked, or is spared here, is limited on other hosts only.
         if !matches!(self.permits(place, now), Ok(Ok(()))) {
             return;
         }
-        self.pass(now);
-        let Outcome::New { end, times, .. } = self.book.hear(place, now.saturating_add(left), now) else { return };
+        self.in_force.pass(now);
+        let Outcome::New { end, times, .. } = self.in_force.book.hear(place, now.saturating_add(left), now) else {
+            return;
+        };
         let asker = Asker { rule, client: None, user: None, connection: None, host: Some(host.to_owned()) };
-        if self.mode == Some(Mode::On) {
+        if self.in_force.mode == Some(Mode::On) {
             let _ = self.begins.send(Begin { place, end, times, asker, answer: None });
         } else {
             self.say_in_shadow(&place, end.saturating_sub(now), times, &asker);
         }
-        self.show();
+        self.in_force.show();
     }
 
     /// Returns why a place is not limited, whoever asks.
@@ -251,31 +224,6 @@ impl Judge {
         self.known = Some(known.clone());
         Ok(known)
     }
-
-    pub(super) fn count(&self, answer: &Answer) {
-        let mut counts = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        match answer {
-            Answer::Stopped { .. } => counts.stopped += 1,
-            Answer::WouldStop { .. } => counts.would_stop += 1,
-            Answer::Already { .. } => counts.already += 1,
-            Answer::Refused { reason, .. } => *counts.refused.entry(*reason).or_default() += 1,
-        }
-        drop(counts);
-        self.show();
-    }
-
-    /// Shows what is in force at this time.
-    pub(super) fn show(&self) {
-        let mut counts = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.is_on = self.mode.is_some();
-        counts.in_force = self.begun.len();
-        counts.in_shadow = if self.mode == Some(Mode::Shadow) { self.book.in_force().len() } else { 0 };
-    }
-}
-
-/// Returns seconds, rounded up.
-pub(super) fn whole_seconds(time: Duration) -> u64 {
-    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
 pub(super) fn refused(reason: Reason, why: impl ToString) -> Answer {

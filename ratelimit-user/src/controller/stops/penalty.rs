@@ -9,7 +9,7 @@ use crate::dataplane::rules::spec::RuleSpec;
 
 /// Packets in a second.
 const RATE: Rate = Rate { amount: 5, period: SECOND };
-/// Packets at once. A request by HTTP takes a client 6 packets to the server with its connection, and by TLS about 12.
+/// Packets at once: enough for a new connection with a handshake of TLS, a request and its refusal.
 const BURST: u64 = 20;
 
 /// Returns the limit of a source that has this limit by default. It keeps the limit of bytes and the parents, which are

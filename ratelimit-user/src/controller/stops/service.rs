@@ -110,7 +110,7 @@ impl Service {
 
     /// Returns the limits in force that concern an address.
     pub(crate) fn of_address(&self, address: &Prefix) -> Vec<Stop> {
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner).of_address(address)
+        self.judge.lock().unwrap_or_else(PoisonError::into_inner).in_force.of_address(address)
     }
 
     /// Prepares the table of a file: does every step that can fail, and changes nothing that is served.

@@ -8,20 +8,21 @@ use std::{
 };
 
 use tokio::{
-    sync::{mpsc::UnboundedReceiver, oneshot},
+    sync::mpsc::UnboundedReceiver,
     task::spawn_blocking,
     time::{Instant, MissedTickBehavior, interval},
 };
 
 use super::{
     desk::Desk,
+    in_force::Begin,
     judge::{Judge, refused},
     kernel,
 };
 use crate::{
     controller::notify::journal::{Level, say},
     dataplane::Error,
-    stops::{Answer, Asker, Place, Reason},
+    stops::Reason,
 };
 
 /// Limits in one change.
@@ -30,16 +31,6 @@ const MOST: usize = 100;
 const STEP: Duration = Duration::from_secs(1);
 /// Time until rules that have ended are deleted. So a program that tells services apart is not replaced each time.
 const CLEAN: Duration = Duration::from_secs(60);
-
-/// A limit to begin. The book has it.
-pub(super) struct Begin {
-    pub(super) place: Place,
-    pub(super) end: Duration,
-    pub(super) times: u32,
-    pub(super) asker: Asker,
-    /// Who waits for the answer. None if another host has told of the limit.
-    pub(super) answer: Option<oneshot::Sender<Answer>>,
-}
 
 /// The task.
 pub(super) struct Writer {
@@ -91,7 +82,7 @@ impl Writer {
 
     async fn begin(&mut self, mut batch: Vec<Begin>) {
         self.leave_none_behind().await;
-        if !self.judge().may_begin() {
+        if !self.judge().in_force.may_begin() {
             let why = "limits cannot begin now: the log of the daemon tells why".to_owned();
             return batch.into_iter().for_each(|begin| self.refuse(begin, Reason::Unknown, why.clone()));
         }
@@ -100,7 +91,7 @@ impl Writer {
             Ok(outcomes) => {
                 for (begin, outcome) in batch.drain(..).zip(outcomes) {
                     match outcome {
-                        Ok(()) => self.judge().begun(begin),
+                        Ok(()) => self.judge().in_force.begun(begin),
                         Err((reason, why)) => self.refuse(begin, reason, why),
                     }
                 }
@@ -117,25 +108,25 @@ impl Writer {
 
     fn refuse(&self, begin: Begin, reason: Reason, why: String) {
         let mut judge = self.judge();
-        judge.never_begun(begin.place);
+        judge.in_force.never_begun(begin.place);
         if let Some(answer) = begin.answer {
             let refused = refused(reason, why);
-            judge.count(&refused);
+            judge.in_force.count(&refused);
             let _ = answer.send(refused);
         }
     }
 
     async fn step(&mut self) {
         self.leave_none_behind().await;
-        if self.judge().end_due() {
+        if self.judge().in_force.end_due() {
             self.clean.get_or_insert_with(|| Instant::now() + CLEAN);
         }
-        if self.judge().has_begun_any() {
+        if self.judge().in_force.has_begun_any() {
             let seen = self.seen;
             // A change that is under way shows itself at the next step.
             if let Ok(Some((generation, standing))) = self.with(move |pins| kernel::standing(pins, seen)).await {
                 self.seen = Some(generation);
-                self.judge().end_others(|place| standing.contains(&kernel::target(place)));
+                self.judge().in_force.end_others(|place| standing.contains(&kernel::target(place)));
             }
         }
         if self.clean.is_some_and(|due| due <= Instant::now()) {
@@ -145,12 +136,12 @@ impl Writer {
 
     /// Deletes the limits of a daemon before, and all limits if the file wants none any more.
     async fn leave_none_behind(&mut self) {
-        if !self.judge().has_leftovers() {
+        if !self.judge().in_force.has_leftovers() {
             return;
         }
         match self.with(kernel::delete_all).await {
             Ok(()) => {
-                self.judge().end_all();
+                self.judge().in_force.end_all();
                 (self.clean, self.has_failed) = (None, false);
             }
             Err(error) if !self.has_failed => {

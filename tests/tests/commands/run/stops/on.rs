@@ -62,11 +62,15 @@ fn a_stopped_client_is_limited_still_reads_its_refusal_and_others_are_not_limite
     let listener = listener(&sandbox, VICTIM_IPV4);
     let connection = Connection::from(&sandbox, &listener, PEER_IPV4);
     let peer = connection.accepted.peer_addr().unwrap();
-    let expected = json!({ "outcome": "stopped", "source": "10.9.0.2", "port": 8_443, "seconds": 10, "times": 1 });
-    assert_eq!(ask(&folder, &connection.request(None)), expected);
+    let answer = ask(&folder, &connection.request(None));
+    // The program that tells services apart is loaded meanwhile.
+    let seconds = answer["seconds"].as_u64().unwrap();
+    assert!((1..=10).contains(&seconds), "{answer}");
+    let expected = json!({ "outcome": "stopped", "source": "10.9.0.2", "port": 8_443, "seconds": seconds, "times": 1 });
+    assert_eq!(answer, expected);
     let asker =
         format!("client user=17\\n exceeds login, as user 0 says; connection {peer} to 10.9.0.1:8443 is established");
-    assert_eq!(daemon.line(), format!("ratelimit: 10.9.0.2 tcp/8443: limited for 10s (number 1): {asker}"));
+    assert_eq!(daemon.line(), format!("ratelimit: 10.9.0.2 tcp/8443: limited for {seconds}s (number 1): {asker}"));
     assert_eq!(limits(&ratelimit), ["default any 1000/s config", LIMIT]);
     assert_eq!(ask(&folder, &connection.request(None))["outcome"], "already");
 
@@ -109,8 +113,9 @@ fn a_stopped_client_is_limited_still_reads_its_refusal_and_others_are_not_limite
     assert_eq!(scrape["ratelimit_stops_in_shadow"], 0.0);
     assert_eq!(daemon.line(), "ratelimit: 10.9.0.2 tcp/8443: the limit of an application has ended");
     assert_eq!(limits(&ratelimit), ["default any 1000/s config"]);
-    assert_eq!(ask(&folder, &connection.request(None))["seconds"], 20);
-    assert!(daemon.line().contains("limited for 20s (number 2)"));
+    let again = ask(&folder, &connection.request(None));
+    assert!(again["seconds"].as_u64().unwrap() > 10 && again["times"] == 2, "{again}");
+    assert!(daemon.line().contains("(number 2)"));
     end(&ratelimit, daemon);
 }
 
@@ -164,7 +169,7 @@ fn an_ipv6_network_is_limited_after_four_addresses() {
         let answer = ask(&folder, &Connection::from(&sandbox, &listener, address).request(None));
         assert_eq!(answer["outcome"], "stopped", "{answer}");
         sources.push(answer["source"].as_str().unwrap().to_owned());
-        assert!(daemon.line().contains("limited for 10s (number 1)"));
+        assert!(daemon.line().contains("(number 1)"));
     }
     assert_eq!(sources, ["fd00:a::1", "fd00:a::2", "fd00:a::3", "fd00:a::4", "fd00:a::/64"]);
     Flood::of(Frame::ack([0xfd00, 0xa, 0, 0, 0, 0, 0, 9], 8_443)).send(&sandbox, 200);

@@ -1,5 +1,7 @@
 //! Hosts tell each other which sources they deny.
 
+mod stops;
+
 use std::time::{Duration, Instant};
 
 use ratelimit_tests::{Hosts, Ratelimit};
