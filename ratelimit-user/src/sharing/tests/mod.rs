@@ -68,7 +68,7 @@ fn what_was_long_ago_does_not_count() {
     for client in 2..12 {
         history.note(Some(client), false, BEGIN);
     }
-    let asks = |history: &mut History, now: u64| (0..20).map(|_| history.note(Some(1), true, now)).any(|is| is);
+    let asks = |history: &mut History, now: u64| (0..20).any(|_| history.note(Some(1), true, now));
     assert!(!asks(&mut history, BEGIN + HALF));
     // Its own requests of before had no count of their own.
     assert!(!asks(&mut history, BEGIN + 2 * HALF));

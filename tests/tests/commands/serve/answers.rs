@@ -117,7 +117,7 @@ fn calls_that_make_no_sense_get_one_clear_line() {
             "POST /v1/check",
             "{\"attributes\": {}, \"price\": 1}",
             400,
-            "unknown field `price`, expected `attributes` or `cost` at line 1 column 26",
+            "unknown field `price`, expected one of `attributes`, `cost`, `connection` at line 1 column 26",
         ),
         (
             "POST /v1/check",
