@@ -26,16 +26,18 @@
 //! ```
 
 mod active;
+mod ask;
 mod attributes;
 mod client;
 mod decision;
+mod identity;
+mod life;
 mod limit;
 mod limiter;
 mod record;
 mod rule;
 mod rule_error;
 mod shares;
-mod stop;
 mod table;
 mod throttle;
 mod verdict;
@@ -56,7 +58,10 @@ pub use self::{
     verdict::MOST_LIMITS,
 };
 
-pub(crate) use self::{client::Hashed, stop::identity};
+pub(crate) use self::{
+    client::Hashed,
+    identity::{client_of, identity},
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,11 @@
 //! The key `stop-at-nic` of rules: what it needs.
 
-use super::Requests;
+use std::path::Path;
+
+use super::listen::{Listen, Listens};
 use crate::{
-    config::{requests::Listen, table::Table},
+    check::Rule,
+    config::table::{Table, Value},
     sharing::is_identity,
 };
 
@@ -12,9 +15,9 @@ pub(super) const KEY: &str = "stop-at-nic";
 const MOST: usize = 64;
 
 /// Adds a problem if clients of these rules cannot be stopped, and one for each rule that does not tell clients apart.
-pub(super) fn check(tables: &[Table<'_>], requests: &Requests) {
+pub(super) fn check(tables: &[Table<'_>], rules: &[Rule], socket: Option<&Path>, Listens { http, grpc }: &Listens) {
     let of = |name: &str| tables.iter().find(|table| table.get("name").and_then(text).as_deref() == Some(name));
-    let rules = requests.rules.iter().filter(|rule| rule.stops());
+    let rules = rules.iter().filter(|rule| rule.stops());
     let rules: Vec<_> = rules.filter_map(|rule| Some((rule, of(rule.name())?.get(KEY)?))).collect();
     for (rule, value) in &rules {
         if !rule.attributes().iter().any(|name| is_identity(name)) {
@@ -23,9 +26,8 @@ pub(super) fn check(tables: &[Table<'_>], requests: &Requests) {
         }
     }
     let Some((_, first)) = rules.first() else { return };
-    let listens = [&requests.listens.http, &requests.listens.grpc];
-    let mut listens = listens.into_iter().flatten().peekable();
-    if requests.stops.is_none() {
+    let mut listens = [http, grpc].into_iter().flatten().peekable();
+    if socket.is_none() {
         first.wrong("add `stops` to the table [serve]: the socket of [stops] in the file of the daemon");
     } else if listens.peek().is_some() && !listens.any(|listen| matches!(listen, Listen::Unix(_))) {
         first.wrong("only callers of a Unix socket may name connections: add `http` or `grpc` as unix:/PATH");
@@ -35,6 +37,6 @@ pub(super) fn check(tables: &[Table<'_>], requests: &Requests) {
 }
 
 /// Returns a text without a problem if it is none.
-fn text(value: crate::config::table::Value<'_>) -> Option<String> {
+fn text(value: Value<'_>) -> Option<String> {
     value.words().and_then(|words| words.into_iter().next())
 }

@@ -16,12 +16,12 @@ use std::{
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use self::{
-    asked::{Asked, Place},
+    asked::{Ask, Asked},
     counts::{Counts, Outcome},
 };
 pub(super) use self::{connection::of_texts, sender::Sender};
 use crate::{
-    check::{ADDRESS, Attributes, Limiter, Rule},
+    check::{ADDRESS, Attributes, Limiter, Rule, client_of},
     sharing::{Origin, Sharing, Who},
     stops::{Connection, Request},
     usage::label,
@@ -29,15 +29,6 @@ use crate::{
 
 /// Requests to the daemon that wait for their turn.
 const QUEUE: usize = 256;
-
-/// A request to the daemon.
-#[derive(Debug)]
-struct Ask {
-    line: Vec<u8>,
-    place: Place,
-    /// When it was made, by the clock of the limiter.
-    at: u64,
-}
 
 /// Decides which clients the daemon is asked to stop.
 #[derive(Debug)]
@@ -106,7 +97,7 @@ impl Stops {
         if !self.asked.begin(place, now) {
             return;
         }
-        let (rule, client) = (rule.name().to_owned(), label(rule.client(attributes)));
+        let (rule, client) = (rule.name().to_owned(), label(client_of(rule, attributes)));
         let line = Request { connection, rule, client }.write();
         if let Err(TrySendError::Full(_)) = self.queue.try_send(Ask { line, place, at: now }) {
             self.counts.count(Outcome::Dropped);
