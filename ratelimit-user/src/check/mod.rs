@@ -26,16 +26,17 @@
 //! ```
 
 mod active;
+mod ask;
 mod attributes;
 mod client;
 mod decision;
+mod identity;
 mod limit;
 mod limiter;
 mod record;
 mod rule;
 mod rule_error;
 mod shares;
-mod stop;
 mod table;
 mod tally;
 mod throttle;
@@ -58,7 +59,10 @@ pub use self::{
     verdict::MOST_LIMITS,
 };
 
-pub(crate) use self::{client::Hashed, stop::identity};
+pub(crate) use self::{
+    client::Hashed,
+    identity::{client_of, identity},
+};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{attributes::Attributes, client::Client, rule::Rule, tally::Tally};
+use super::{attributes::Attributes, client::Client, identity::client_of, rule::Rule, tally::Tally};
 
 /// Keeps what rules have counted. `()` keeps nothing, at no cost.
 ///
@@ -67,6 +67,6 @@ impl Counted<'_> {
     /// Returns the client: the attributes that the rule counts by, with their values. Addresses have one spelling, and
     /// those of IPv6 are the prefixes that the rule counts.
     pub fn client(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
-        self.rule.client(self.attributes)
+        client_of(self.rule, self.attributes)
     }
 }

@@ -1,9 +1,12 @@
 //! A rule: which requests it counts, by which attributes, and how many of them may come.
 
+use std::time::Duration;
+
 use super::{
+    ask::ask,
     attributes::Attributes,
     client::is_same,
-    limit::{Algorithm, Limit, Look, State, States},
+    limit::{Algorithm, Limit, State, States, has_ended},
     rule_error::RuleError,
     shares::Shared,
     throttle::Throttle,
@@ -34,7 +37,8 @@ pub struct Rule {
     ipv6_prefix: u8,
     clients: Option<usize>,
     memory: usize,
-    pub(super) stops: bool,
+    stops: bool,
+    life: Option<u64>,
 }
 
 impl Rule {
@@ -62,6 +66,7 @@ impl Rule {
             clients: None,
             memory: MEMORY,
             stops: false,
+            life: None,
         })
     }
 
@@ -122,6 +127,19 @@ impl Rule {
         Self { clients: Some(clients), ..self }
     }
 
+    /// Returns the rule so that a client without a request for this long begins anew. Requests that are refused count too.
+    #[must_use]
+    pub fn with_identity_life(self, life: Duration) -> Self {
+        Self { life: Some(u64::try_from(life.as_nanos()).unwrap_or(u64::MAX)), ..self }
+    }
+
+    /// Returns the rule with whether the clients that it refuses should be stopped at the network card. The limiter only
+    /// tells so: see [`Decision::stop`](super::Decision::stop).
+    #[must_use]
+    pub fn with_stop(self, stops: bool) -> Self {
+        Self { stops, ..self }
+    }
+
     /// Returns the rule with so much memory for its clients, in bytes. It has no effect on a rule with a number of clients.
     #[must_use]
     pub fn with_memory(self, memory: usize) -> Self {
@@ -152,6 +170,12 @@ impl Rule {
         self.is_shadow
     }
 
+    /// Returns whether the clients that it refuses should be stopped at the network card.
+    #[must_use]
+    pub fn stops(&self) -> bool {
+        self.stops
+    }
+
     /// Returns the most clients at a time: a power of two.
     #[must_use]
     pub fn clients(&self) -> usize {
@@ -179,7 +203,13 @@ impl Rule {
 
     fn bytes_of_client(&self) -> usize {
         let state = |limit: &Limit| limit.largest() + size_of::<State>();
-        ENTRY + self.limits.iter().chain(&self.soft).map(state).sum::<usize>()
+        let seen = self.life.map_or(0, |_| size_of::<State>());
+        ENTRY + self.limits.iter().chain(&self.soft).map(state).sum::<usize>() + seen
+    }
+
+    /// Returns how long a client without a request is remembered, if it says so.
+    pub(super) fn life(&self) -> Option<u64> {
+        self.life
     }
 
     pub(crate) fn ipv6_prefix(&self) -> u8 {
@@ -196,42 +226,18 @@ impl Rule {
 
     /// Returns the states of a new client.
     pub(super) fn begin(&self, now: u64) -> States {
-        self.limits.iter().chain(&self.soft).map(|limit| limit.begin(now)).collect()
+        let seen = self.life.map(|_| State::Seen(now));
+        self.limits.iter().chain(&self.soft).map(|limit| limit.begin(now)).chain(seen).collect()
     }
 
     /// Asks all limits for so many requests. See [`Self::charge`].
     pub(super) fn ask(&self, states: &mut States, now: u64, cost: u32, has_room: bool) -> Verdict {
-        if states.len() != self.limits.len() + self.soft.len() {
+        if states.len() != self.limits.len() + self.soft.len() + usize::from(self.life.is_some()) {
             // Another rule of the same name had other limits.
             *states = self.begin(now);
         }
-        let (own, soft) = states.split_at_mut(self.limits.len());
-        let (mut charged, mut latest, mut refusal) = (Charged::new(), 0, None);
-        for (number, (limit, state)) in self.limits.iter().zip(own.iter_mut()).enumerate() {
-            let look = limit.ask(state, now, cost);
-            let part = match look {
-                Look::Admit { after } => {
-                    latest = latest.max(after);
-                    Part::Limit
-                }
-                Look::Refuse { wait } => {
-                    let extra = self.soft.get(number).zip(soft.get_mut(number));
-                    let is_soft =
-                        extra.is_some_and(|(limit, state)| matches!(limit.ask(state, now, cost), Look::Admit { .. }));
-                    let is_elastic = self.throttle == Throttle::Elastic && has_room;
-                    if !is_soft && !is_elastic {
-                        let longest = refusal.is_none_or(|(_, longest)| wait > longest);
-                        refusal = if longest { Some((number, wait)) } else { refusal };
-                    }
-                    if is_soft { Part::Soft } else { Part::Room }
-                }
-            };
-            charged.push(part);
-        }
-        match refusal {
-            Some((limit, wait)) => Verdict::Refuse { limit, wait },
-            None => Verdict::Admit { after: latest, charged },
-        }
+        let is_elastic = self.throttle == Throttle::Elastic && has_room;
+        ask(&self.limits, &self.soft, states, (now, cost), is_elastic)
     }
 
     /// Charges what its limits have just admitted.
@@ -287,6 +293,7 @@ impl Rule {
     /// Returns whether the states say nothing any more.
     pub(super) fn is_idle(&self, states: &mut States, now: u64) -> bool {
         let limits = self.limits.iter().chain(&self.soft);
-        limits.zip(states.iter_mut()).all(|(limit, state)| limit.left(state, now).1 == 0)
+        has_ended(self.life, states, now)
+            || limits.zip(states.iter_mut()).all(|(limit, state)| limit.left(state, now).1 == 0)
     }
 }

@@ -9,7 +9,7 @@ use scc::{HashCache, hash_cache::Entry};
 
 use super::{
     client::{Client, Hashed},
-    limit::States,
+    limit::{States, see},
     rule::Rule,
 };
 
@@ -33,6 +33,10 @@ impl Table {
     /// Calls `work` with what a client has used. Nobody else does meanwhile.
     pub(super) fn with<T>(&self, rule: &Rule, client: Client, now: u64, work: impl FnOnce(&mut States) -> T) -> T {
         // Only this keeps in mind that the client was not idle.
+        let work = |states: &mut States| {
+            see(rule.life(), states, now, || rule.begin(now));
+            work(states)
+        };
         if let Some(mut states) = self.clients.get_sync(&client) {
             return work(states.get_mut());
         }

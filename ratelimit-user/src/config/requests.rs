@@ -154,6 +154,6 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
             requests.rules.push(rule);
         }
     }
-    stop::check(&tables, &requests.rules, &requests.listens, requests.stops.is_some());
+    stop::check(&tables, &requests.rules, requests.stops.as_deref(), &requests.listens);
     requests
 }

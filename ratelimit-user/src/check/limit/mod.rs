@@ -1,6 +1,7 @@
 //! One limit of a rule: how it counts, and what it answers.
 
 mod algorithm;
+mod life;
 mod log;
 mod look;
 mod parts;
@@ -21,11 +22,12 @@ use ratelimit_common::{
 };
 
 pub use self::algorithm::{Algorithm, LimitError};
-use self::{log::Log, parts::Parts};
 pub(in crate::check) use self::{
+    life::{has_ended, see},
     look::{Look, NEVER},
     state::{State, States},
 };
+use self::{log::Log, parts::Parts};
 
 /// One limit of a rule.
 #[derive(Debug, Clone)]

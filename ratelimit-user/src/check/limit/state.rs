@@ -13,7 +13,10 @@ pub(in crate::check) enum State {
     Parts(Box<Counts>),
     /// Of a log.
     Log(Box<Times>),
+    /// Of no limit: the last request of the client, behind the states of all limits.
+    Seen(u64),
 }
 
-/// What a client has used of the limits of a rule, in their order, and then of its soft limits.
+/// What a client has used of the limits of a rule, in their order, and then of its soft limits. Behind them is when it was
+/// seen, if the rule bounds how long it remembers a client.
 pub(in crate::check) type States = SmallVec<[State; 1]>;

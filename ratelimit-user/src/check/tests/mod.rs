@@ -1,6 +1,7 @@
 //! The limiter beside naive models, and the worked examples of classic designs.
 
 mod examples;
+mod life;
 mod models;
 mod records;
 mod rules;

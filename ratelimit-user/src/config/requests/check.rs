@@ -1,6 +1,6 @@
 //! One table `[[check]]`: a rule.
 
-use std::str::FromStr;
+use std::{str::FromStr, time::Duration};
 
 use clap::ValueEnum;
 
@@ -13,7 +13,7 @@ use crate::{
     },
     limit::excess,
     settings::Switch,
-    text::request_rate::RequestRate,
+    text::{request_rate::RequestRate, units},
 };
 
 /// The most attributes by which a rule counts.
@@ -39,6 +39,8 @@ struct CheckOptions {
     shadow: Switch,
     #[arg(long, value_enum, default_value = "off")]
     stop_at_nic: Switch,
+    #[arg(long, value_parser = units::duration)]
+    identity_life: Option<Duration>,
     #[arg(long, default_value = "64", value_parser = clap::value_parser!(u8).range(1..=128))]
     ipv6_prefix: u8,
     #[arg(long, value_parser = clap::value_parser!(u32).range(64..=16_777_216))]
@@ -89,8 +91,19 @@ impl ValueEnum for AlgorithmName {
 pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
     let options = options::read::<CheckOptions>(table, &OTHERS);
     let values = values(table, attributes);
-    let CheckOptions { name, key, limits, algorithm, burst, throttle, shadow, stop_at_nic, ipv6_prefix, clients } =
-        options?;
+    let CheckOptions {
+        name,
+        key,
+        limits,
+        algorithm,
+        burst,
+        throttle,
+        shadow,
+        stop_at_nic,
+        identity_life,
+        ipv6_prefix,
+        clients,
+    } = options?;
     let unknown = |name: &String| !attributes.contains(name);
     if let (Some(name), Some(value)) = (key.iter().find(|name| unknown(name)), table.get("key")) {
         value.wrong(unknown_attribute(name, attributes));
@@ -125,6 +138,10 @@ pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
     let rule = values.into_iter().fold(rule, |rule, (name, values)| rule.with_values(name, values));
     let rule = rule.by(key).in_shadow(shadow == Switch::On).with_ipv6_prefix(ipv6_prefix);
     let rule = rule.with_stop(stop_at_nic == Switch::On);
+    let rule = match identity_life {
+        Some(life) => rule.with_identity_life(life),
+        None => rule,
+    };
     Some(match clients {
         Some(clients) => rule.with_clients(clients as usize),
         None => rule,

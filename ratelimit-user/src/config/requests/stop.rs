@@ -1,5 +1,7 @@
 //! The key `stop-at-nic` of rules: what it needs.
 
+use std::path::Path;
+
 use super::listen::{Listen, Listens};
 use crate::{
     check::Rule,
@@ -13,8 +15,7 @@ pub(super) const KEY: &str = "stop-at-nic";
 const MOST: usize = 64;
 
 /// Adds a problem if clients of these rules cannot be stopped, and one for each rule that does not tell clients apart.
-/// `has_socket` says whether the file names the socket of the daemon.
-pub(super) fn check(tables: &[Table<'_>], rules: &[Rule], listens: &Listens, has_socket: bool) {
+pub(super) fn check(tables: &[Table<'_>], rules: &[Rule], socket: Option<&Path>, Listens { http, grpc }: &Listens) {
     let of = |name: &str| tables.iter().find(|table| table.get("name").and_then(text).as_deref() == Some(name));
     let rules = rules.iter().filter(|rule| rule.stops());
     let rules: Vec<_> = rules.filter_map(|rule| Some((rule, of(rule.name())?.get(KEY)?))).collect();
@@ -25,9 +26,8 @@ pub(super) fn check(tables: &[Table<'_>], rules: &[Rule], listens: &Listens, has
         }
     }
     let Some((_, first)) = rules.first() else { return };
-    let listens = [&listens.http, &listens.grpc];
-    let mut listens = listens.into_iter().flatten().peekable();
-    if !has_socket {
+    let mut listens = [http, grpc].into_iter().flatten().peekable();
+    if socket.is_none() {
         first.wrong("add `stops` to the table [serve]: the socket of [stops] in the file of the daemon");
     } else if listens.peek().is_some() && !listens.any(|listen| matches!(listen, Listen::Unix(_))) {
         first.wrong("only callers of a Unix socket may name connections: add `http` or `grpc` as unix:/PATH");

@@ -65,6 +65,18 @@ fn a_rule_of_three_lines_counts_all_requests() {
 }
 
 #[test]
+fn a_rule_may_say_how_long_it_remembers_a_client() {
+    let rule = "[[check]]\nname = \"a\"\nlimits = \"3/h\"\nkey = \"user\"\nidentity-life = ";
+    let limiter = Limiter::new(requests::parse(&format!("{rule}\"150s\"\n")).unwrap().rules, [1, 2]);
+    let allowed = |second: u64| {
+        let now = second * 1_000_000_000;
+        (0..10).filter(|_| limiter.check(&[("user", "1")], 1, now).is_allowed).count()
+    };
+    assert_eq!([0, 149, 298, 448].map(allowed), [3, 0, 0, 3]);
+    assert!(problem(&format!("{rule}\"soon\"\n")).starts_with("5:17: \"soon\": "));
+}
+
+#[test]
 fn all_rules_of_a_file_together_have_bounded_memory() {
     for count in [1, 10, 1_000] {
         let rule = |number| format!("[[check]]\nname = \"rule-{number}\"\nlimits = \"3/m\"\nkey = \"user\"\n");

@@ -1,4 +1,4 @@
-//! When the daemon may be asked for the same client again.
+//! Requests to the daemon, and when it may be asked for the same client again.
 
 use std::{fmt, net::IpAddr};
 
@@ -15,6 +15,15 @@ const LONGEST: u64 = 3_600;
 
 /// A client as the daemon limits it: its address, and the port of this host.
 pub(super) type Place = (IpAddr, u16);
+
+/// A request to the daemon.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) line: Vec<u8>,
+    pub(super) place: Place,
+    /// When it was made, by the clock of the limiter.
+    pub(super) at: u64,
+}
 
 /// The clients that the daemon was asked for, with the times from which on it may be asked again.
 pub(super) struct Asked(HashCache<Place, u64>);

@@ -1,7 +1,6 @@
 //! Asks the daemon of this host to stop clients at the network card, after a rule with `stop-at-nic` has refused them.
 //! No request waits for that.
 
-mod ask;
 mod asked;
 mod connection;
 mod counts;
@@ -17,13 +16,12 @@ use std::{
 use tokio::sync::mpsc::{self, error::TrySendError};
 
 use self::{
-    ask::Ask,
-    asked::Asked,
+    asked::{Ask, Asked},
     counts::{Counts, Outcome},
 };
 pub(super) use self::{connection::of_texts, sender::Sender};
 use crate::{
-    check::{ADDRESS, Attributes, Limiter, Rule},
+    check::{ADDRESS, Attributes, Limiter, Rule, client_of},
     sharing::{Origin, Sharing, Who},
     stops::{Connection, Request},
     usage::label,
@@ -99,7 +97,7 @@ impl Stops {
         if !self.asked.begin(place, now) {
             return;
         }
-        let (rule, client) = (rule.name().to_owned(), label(rule.client(attributes)));
+        let (rule, client) = (rule.name().to_owned(), label(client_of(rule, attributes)));
         let line = Request { connection, rule, client }.write();
         if let Err(TrySendError::Full(_)) = self.queue.try_send(Ask { line, place, at: now }) {
             self.counts.count(Outcome::Dropped);

@@ -10,8 +10,7 @@ use tokio::{
 };
 
 use super::{
-    ask::Ask,
-    asked::Asked,
+    asked::{Ask, Asked},
     counts::{Counts, Outcome},
 };
 use crate::{
