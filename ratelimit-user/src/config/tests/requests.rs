@@ -102,7 +102,7 @@ fn problems_have_their_place_and_say_what_to_do() {
         ),
         (
             "[[check]]\nname = \"a\"\nlimits = \"3/m\"\nkey = \"tenant\"",
-            "4:7: \"tenant\": unknown attribute: expected ip, user, key, operation, method, host, path, service, or one \
+            "4:7: \"tenant\": unknown attribute: expected ip, user, key, operation, method, host, path, service, domain, or one \
              that `attributes` in [serve] names",
         ),
         (
