@@ -1,8 +1,8 @@
 -- Keeps rules of a fleet: one text, its version, and a log of changes.
 --
 -- KEYS: a hash with version, text and digest of the text, and a stream of versions. ARGV: what to do, and
---   read: the version that the host knows, its digest, and the most bytes of a text. The answer is the version, its digest, and the text if it is
---     another one.
+--   read: the version that the host knows, its digest, and the most bytes of a text. The answer is the version, its digest,
+--     and the text if it is another one.
 --   write: the version that is replaced, its digest, the new version, its text, who writes it, why, the text for the log,
 --     and the most entries of the log. The answer is 1, or 0 if another version is there. After an error, nothing has
 --     changed.
