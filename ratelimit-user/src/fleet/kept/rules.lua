@@ -1,8 +1,8 @@
 -- Keeps rules of a fleet: one text, its version, and a log of changes.
 --
 -- KEYS: a hash with version, text and digest of the text, and a stream of versions. ARGV: what to do, and
---   read: the version that the host knows, and its digest. The answer is the version, its digest, and the text if it is
---     another one.
+--   read: the version that the host knows, its digest, and the most bytes of a text. The answer is the version, its digest,
+--     and the text if it is another one.
 --   write: the version that is replaced, its digest, the new version, its text, who writes it, why, the text for the log,
 --     and the most entries of the log. The answer is 1, or 0 if another version is there. After an error, nothing has
 --     changed.
@@ -18,7 +18,11 @@ if ARGV[1] == 'read' then
   if is_known then
     return { now, digest }
   end
-  return { now, digest, redis.call('HGET', KEYS[1], 'text') or '' }
+  local text = redis.call('HGET', KEYS[1], 'text') or ''
+  if #text > tonumber(ARGV[4]) then
+    return redis.error_reply('ERR the rules are too long')
+  end
+  return { now, digest, text }
 elseif ARGV[1] == 'write' then
   if not is_known then
     return { '0' }

@@ -100,7 +100,7 @@ impl Store {
     /// Any [`Error`] but that of the URL.
     pub async fn read(&self, engine: &Engine, known: Option<&Mark>) -> Result<Option<(Mark, Version)>, Error> {
         let [number, digest] = known.map(Mark::arguments).unwrap_or_default();
-        let values = self.ask(engine, &["read", &number, &digest]).await?;
+        let values = self.ask(engine, &["read", &number, &digest, &self.kind.text.to_string()]).await?;
         let [version, digest, rest @ ..] = &values[..] else { return Err(Error::Garbage("it is too short")) };
         let (version, digest) = (self::number(version)?, text(digest)?);
         if digest.len() > DIGEST {

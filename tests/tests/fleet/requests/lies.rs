@@ -39,7 +39,7 @@ fn lies_about_rules_and_usage_are_errors_in_one_short_line() {
     let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
     let list =
         |texts: &[&str]| format!("*{}\r\n{}", texts.len(), texts.iter().map(|text| bulk(text)).collect::<String>());
-    let (long, many) = ("x".repeat(20 << 20), ["x"; 150_001]);
+    let (long, many) = ("x".repeat(20 << 20), vec!["x"; 150_001]);
     for answer in [
         ":5\r\n".to_owned(),
         "-\u{1b}[2J\u{7}error\r\n".to_owned(),

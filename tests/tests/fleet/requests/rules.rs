@@ -178,9 +178,9 @@ fn rules_in_the_engine_that_make_no_sense_change_nothing_and_are_told_once() {
             assert_eq!(refused.status, 500, "{refused:?}");
             assert_eq!(one.metric("ratelimit_check_rules_refused"), Some(1.0));
         }
-        // Once it is gone, this server gives the engine its rules. Its line is the next one, so the problem was told once.
+        // Once it is gone, this server gives the engine its rules. Its line is the next one about rules.
         ask_engine::<()>(&sandbox, &["DEL", RULES]);
-        let line = one.daemon.line();
+        let line = one.await_line("rules of callers");
         assert!(line.contains("the rules of callers are in the engine again"), "{line}");
         one.await_line("it has those of this server");
     }
