@@ -113,7 +113,7 @@ mod tests {
     fn another_file_is_refused_with_the_place() {
         for (text, expected) in [
             ("", "version is missing"),
-            ("version = 1\n[serve]\n", "2:2: serve: unknown key: expected version, fleet or check"),
+            ("version = 1\n[serve]\n", "2:2: serve: unknown key: expected one of version, fleet, check"),
             ("version = 1\n[[check]]\nname = \"a\"\n", "version is missing"),
             ("version = -1\n", "1:11: -1: expected a whole number, not -1"),
             ("version = 1\n[[check]]\nname = \"a\n", "3:10: invalid basic string"),

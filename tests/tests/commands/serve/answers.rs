@@ -151,7 +151,7 @@ fn calls_that_make_no_sense_get_one_clear_line() {
             "POST /v1/check",
             "{\"attributes\": {}, \"price\": 1}",
             400,
-            "line 1, column 26: price: unknown key: expected attributes, cost or connection",
+            "line 1, column 26: price: unknown key: expected one of attributes, cost, connection",
         ),
         (
             "POST /v1/check",
