@@ -5,7 +5,7 @@ use ratelimit_tests::generate::random::Random;
 /// The longest input, a little above what the server accepts.
 const LONGEST: usize = 70_000;
 /// Words that mean something to one of the readers.
-const WORDS: [&[u8]; 44] = [
+const WORDS: [&[u8]; 47] = [
     b"\"attributes\"",
     b"\"cost\"",
     b"\"requests\"",
@@ -15,6 +15,9 @@ const WORDS: [&[u8]; 44] = [
     b"\"burst\"",
     b"\"clients\"",
     b"\"name\"",
+    b"\"connection\"",
+    b"identity-life",
+    b"203.0.113.7:51000",
     b"\"ip\"",
     b"\"user\"",
     b"192.0.2.1",
