@@ -210,7 +210,11 @@ impl Limiter {
                         None
                     }
                 };
-                (verdict, rule.usage(states, number, now))
+                let (number, remaining, end) = rule.usage(states, number, now);
+                // A share can refuse what the limit of this server admits.
+                let most =
+                    if matches!(verdict, Verdict::Refuse { .. }) { u64::from(cost.max(1) - 1) } else { remaining };
+                (verdict, (number, remaining.min(most), end))
             });
             let usage = |wait| {
                 let (number, remaining, end) = tightest;

@@ -111,26 +111,6 @@ struct InterfaceOptions {
     wait: Option<Switch>,
 }
 
-/// Keys and tables at the top level.
-const TOP: [&str; 16] = [
-    "interfaces",
-    "interface",
-    "settings",
-    "default",
-    "allow",
-    "service",
-    "policy",
-    "list",
-    "rule",
-    "state",
-    "stops",
-    "metrics",
-    "fleet",
-    "serve",
-    "check",
-    "token",
-];
-
 /// The problem of an empty file. A file that is being written can be empty, and must not remove every rule.
 const EMPTY: &str = "the file is empty: write interfaces = [] to attach to nothing";
 
@@ -208,7 +188,7 @@ fn add_rules(text: &str, into: &mut rules::Rules<'_>) -> bool {
 
 /// Reads everything at the top level. `more` adds rules from other parts.
 fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::Rules<'_>)) -> Config {
-    top.expect_keys(&TOP, &[]);
+    top.expect_keys(&table::TOP, &[]);
     let (interfaces, metrics, state) = (interfaces(page, top), metrics::read(top), state::read(top));
     let mut config = Config { interfaces, metrics, state, stops: stops::read(top), ..Config::default() };
     if let Some(table) = top.get("settings").and_then(table::Value::table) {

@@ -31,7 +31,7 @@ use super::{
     daemon::fleet::{self, Fleet},
     options,
     problem::{ConfigError, Problem},
-    table::{Page, Table, Value},
+    table::{Page, TOP, Table, Value},
 };
 pub use crate::wire::HeaderStyle;
 use crate::{
@@ -93,6 +93,7 @@ pub fn parse(text: &str) -> Result<Requests, Vec<Problem>> {
     let mut requests = match DeTable::parse(text) {
         Ok(entries) => {
             let top = Table::new(&page, 0..0, entries.get_ref());
+            top.expect_keys(&TOP, &[]);
             Requests { fleet: fleet::read(&top), ..of_table(&top) }
         }
         Err(error) => {

@@ -17,6 +17,26 @@ use super::problem::{Lines, Problem};
 /// The similarity from which on a key counts as a typing error of another one, from 0 to 1.
 const ALIKE: f64 = 0.7;
 
+/// Keys and tables at the top level of a file.
+pub(super) const TOP: [&str; 16] = [
+    "interfaces",
+    "interface",
+    "settings",
+    "default",
+    "allow",
+    "service",
+    "policy",
+    "list",
+    "rule",
+    "state",
+    "stops",
+    "metrics",
+    "fleet",
+    "serve",
+    "check",
+    "token",
+];
+
 /// Returns the name of which another one is likely a typing error.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let similar = known.map(|known| (strsim::jaro_winkler(known, name), known));

@@ -2,9 +2,13 @@
 
 use std::net::SocketAddr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
-use crate::text::excerpt::escaped;
+use crate::text::{
+    excerpt::{escaped, excerpt},
+    object::object,
+    plain,
+};
 
 /// The longest line in bytes.
 pub(crate) const LINE: usize = 1_024;
@@ -18,9 +22,19 @@ const CLIENT: usize = 256;
 #[serde(deny_unknown_fields)]
 pub struct Connection {
     /// The address and port on this host.
+    #[serde(deserialize_with = "end")]
     pub local: SocketAddr,
     /// Those of the other end.
+    #[serde(deserialize_with = "end")]
     pub remote: SocketAddr,
+}
+
+fn end<'de, D: Deserializer<'de>>(from: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(from)?;
+    text.parse().map_err(|_| {
+        let found = excerpt(&text);
+        D::Error::custom(format_args!("{found}: expected ADDRESS:PORT, such as 192.0.2.1:443 or [2001:db8::1]:443"))
+    })
 }
 
 impl Connection {
@@ -54,6 +68,7 @@ impl Connection {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
     /// The connection of the client.
+    #[serde(deserialize_with = "object")]
     pub(crate) connection: Connection,
     /// The rule that the client exceeds.
     pub(crate) rule: String,
@@ -100,8 +115,9 @@ impl Request {
         if line.len() > LINE {
             return Err(RequestError::Long);
         }
-        let read: Self =
-            serde_json::from_slice(line).map_err(|error| RequestError::Form(escaped(&error.to_string())))?;
+        let mut json = serde_json::Deserializer::from_slice(line);
+        let read = object::<_, Self>(&mut json).and_then(|read| json.end().map(|()| read));
+        let read = read.map_err(|error| RequestError::Form(escaped(&plain::json(&error))))?;
         let request = Self { connection: read.connection.checked()?, ..read };
         if !is_rule(&request.rule) {
             return Err(RequestError::Rule);

@@ -3,6 +3,7 @@
 pub(crate) mod amount;
 pub(crate) mod excerpt;
 pub(crate) mod feed;
+pub(crate) mod object;
 pub mod path;
 pub(crate) mod plain;
 pub mod prefix;

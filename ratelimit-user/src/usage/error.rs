@@ -9,7 +9,7 @@ pub enum UsageError {
     #[error("{}: no such file: a server with `usage` in its table [serve] creates it", .0.display())]
     Missing(PathBuf),
     /// The file belongs to something else.
-    #[error("{}: this is no file with usage: choose another path, or remove the file", .0.display())]
+    #[error("{}: this is no file with usage: choose the path in `usage` of [serve], or another one for a new file", .0.display())]
     Foreign(PathBuf),
     /// A later version wrote the file.
     #[error("{}: a later version of ratelimit wrote this file: install that version, or choose another path", .0.display())]

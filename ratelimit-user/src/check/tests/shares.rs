@@ -147,6 +147,9 @@ fn what_is_given_back_is_neither_reported_nor_charged_to_a_lease() {
     let due = shares.reports(1.0, [10, 10], now + PERIOD);
     assert_eq!(due.iter().map(|due| limiter.rule_of(due)).collect::<Vec<_>>(), [Some("narrow")]);
     assert_eq!(allowed(&limiter, 100, now + 200), 10);
+    // The limit of this server has room, but the lease has none.
+    let refused = limiter.check(&[("user", "17")], 1, now + 200);
+    assert_eq!((refused.is_allowed, refused.limit.map(|usage| usage.remaining)), (false, Some(0)));
 }
 
 #[test]

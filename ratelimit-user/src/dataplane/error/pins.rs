@@ -1,6 +1,6 @@
 //! Failures of the folder that holds the pins.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a folder cannot hold the pins.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,15 @@ pub enum PinsError {
         owner: u32,
     },
     /// Users other than the owner can write to it, or to a folder above it.
-    #[error("other users can write to {path}, and so change the limits: prevent that with `chmod go-w {path}`", path = .0.display())]
+    #[error("other users can write to {}, and so change the limits: {}", .0.display(), advice(.0))]
     Writable(PathBuf),
+}
+
+/// Returns what to do about a folder that others can write to.
+fn advice(path: &Path) -> String {
+    // Programs of all users need these.
+    if ["/tmp", "/var/tmp", "/dev/shm"].iter().any(|shared| path == Path::new(shared)) {
+        return "choose a folder that only root can write to".to_owned();
+    }
+    format!("prevent that with `chmod go-w {}`", path.display())
 }

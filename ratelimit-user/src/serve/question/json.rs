@@ -8,7 +8,10 @@ use serde::{
 };
 
 use super::{Attributes, Batch, Question};
-use crate::text::excerpt::excerpt;
+use crate::{
+    stops::Connection,
+    text::{excerpt::excerpt, object::object},
+};
 
 #[derive(Deserialize)]
 #[serde(field_identifier, rename_all = "lowercase")]
@@ -31,6 +34,10 @@ struct OfRequests;
 
 /// Attributes with different names.
 struct Distinct(Attributes);
+
+/// A connection that is no list of its ends.
+#[derive(Deserialize)]
+struct Object(#[serde(deserialize_with = "object")] Connection);
 
 /// The requests of a batch.
 struct Requests(Vec<Question>);
@@ -87,7 +94,8 @@ impl<'de> Visitor<'de> for OfQuestion {
                     cost = Some(map.next_value().map_err(|error| within("cost", error))?);
                 }
                 KeyOfQuestion::Connection if connection.is_none() => {
-                    connection = Some(map.next_value().map_err(|error| within("connection", error))?);
+                    let Object(ends) = map.next_value().map_err(|error| within("connection", error))?;
+                    connection = Some(ends);
                 }
                 KeyOfQuestion::Attributes => return Err(twice("attributes")),
                 KeyOfQuestion::Cost => return Err(twice("cost")),

@@ -19,8 +19,11 @@ fn a_file_of_something_else_or_of_a_later_version_is_refused_and_not_changed() {
     let foreign = change("PRAGMA application_id = 7");
     for (bytes, expected) in [
         (later, "a later version of ratelimit wrote this file: install that version, or choose another path"),
-        (foreign, "this is no file with usage: choose another path, or remove the file"),
-        (vec![b'x'; 5_000], "this is no file with usage: choose another path, or remove the file"),
+        (foreign, "this is no file with usage: choose the path in `usage` of [serve], or another one for a new file"),
+        (
+            vec![b'x'; 5_000],
+            "this is no file with usage: choose the path in `usage` of [serve], or another one for a new file",
+        ),
     ] {
         fs::write(&path, &bytes).unwrap();
         let errors = [stage.writer().write(NOON).unwrap_err(), Reader::open(&path).unwrap_err()];

@@ -155,6 +155,18 @@ fn calls_that_make_no_sense_get_one_clear_line() {
         ),
         (
             "POST /v1/check",
+            "{\"attributes\": {}, \"connection\": []}",
+            400,
+            "line 1, column 34: connection: expected an object, not a list",
+        ),
+        (
+            "POST /v1/check",
+            "{\"attributes\": {}, \"connection\": {\"local\": \"192.0.2.1\"}}",
+            400,
+            "line 1, column 57: connection: 192.0.2.1: expected ADDRESS:PORT, such as 192.0.2.1:443 or [2001:db8::1]:443",
+        ),
+        (
+            "POST /v1/check",
             "{\"attributes\": {\"ip\": \"192.0.2.1:80\"}}",
             400,
             "ip: expected an address without a port, such as 192.0.2.1 or 2001:db8::1",

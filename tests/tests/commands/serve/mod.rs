@@ -14,7 +14,7 @@ mod unit;
 mod usage;
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::Command,
@@ -93,8 +93,11 @@ impl Server {
 
 fn call(socket: &Path, head: &str, body: &str) -> Answer {
     let mut stream = UnixStream::connect(socket).unwrap();
-    write!(stream, "{head}\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len())
-        .unwrap();
+    let head = format!("{head}\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    // A server that refuses a call may close before all of it has arrived.
+    if let Err(error) = stream.write_all(format!("{head}{body}").as_bytes()) {
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+    }
     answer(stream)
 }
 
@@ -219,4 +222,8 @@ fn a_file_without_an_address_is_refused() {
     folder.write(RULES);
     let error = Ratelimit::new(&sandbox).fails(&format!("serve -c {}", folder.file().display()));
     assert!(error.ends_with("nothing to serve: add `http` or `grpc` to the table [serve]"), "{error}");
+    // A table that nobody reads would be missed.
+    folder.write(&format!("{RULES}[flet]\n"));
+    let error = Ratelimit::new(&sandbox).fails(&format!("serve -c {}", folder.file().display()));
+    assert!(error.contains("flet: unknown key: did you mean fleet"), "{error}");
 }

@@ -234,8 +234,10 @@ fn files_and_clients_that_are_not_there_get_one_clear_line() {
     fs::write(&usage, "not a database, but text of some length").unwrap();
     let rules = format!("usage = \"{}\"\n{RULES}", usage.display());
     folder.write(&text(&usage.with_file_name("check.sock"), &rules));
-    let wrong =
-        format!("ratelimit: {}: this is no file with usage: choose another path, or remove the file", usage.display());
+    let wrong = format!(
+        "ratelimit: {}: this is no file with usage: choose the path in `usage` of [serve], or another one for a new file",
+        usage.display()
+    );
     assert_eq!(ratelimit.fails(&format!("serve -c {config}")), wrong);
     assert_eq!(ratelimit.fails(&format!("usage -c {config}")), wrong);
     assert_eq!(fs::read_to_string(&usage).unwrap(), "not a database, but text of some length");
