@@ -152,6 +152,22 @@ fn a_request_without_a_connection_or_from_a_shared_address_is_not_sent() {
 }
 
 #[test]
+fn a_caller_that_names_no_connection_has_nobody_stopped() {
+    let socket = Socket::new();
+    let (stops, mut sender, limiter) = started(&socket.0);
+    let attributes = [("user", "17"), ("key", "secret"), ("ip", "0.0.0.1")];
+    let note = |connection, tenth: u64| {
+        let now = BEGIN + tenth * SECOND / 10;
+        stops.note(&attributes, connection, limiter.check(&attributes, 1, now).stop, now);
+    };
+    (0..100).for_each(|tenth| note(None, tenth));
+    // The client itself is refused once, and then goes on.
+    (100..250).for_each(|tenth| note(Some(connection(1)), tenth));
+    assert!(sender.asks.try_recv().is_err());
+    assert_eq!((count(&stops, "no_connection"), count(&stops, "shared")), (99, 150));
+}
+
+#[test]
 fn requests_beyond_the_queue_are_dropped_and_counted() {
     let socket = Socket::new();
     let (stops, sender, limiter) = started(&socket.0);

@@ -44,13 +44,17 @@ fn requests_without_a_name_are_those_of_one_other_client() {
 }
 
 #[test]
-fn the_address_of_a_proxy_is_never_stopped_for_a_client_behind_it() {
+fn an_address_is_never_stopped_for_a_client_behind_a_proxy_or_without_a_connection() {
     let sharing = Sharing::new([1, 2]);
     let who = Who::of(&rule(&["ip"]));
     let proxied = Origin::of(Some(ip("192.0.2.1")), Some(ip("203.0.113.7"))).unwrap();
     assert!(!stops(&sharing, &who, proxied, &[("ip", "203.0.113.7")]));
     // Nor for one of which the caller does not know that it is behind the proxy.
     assert!(!stops(&sharing, &who, direct("192.0.2.1"), &[("ip", "192.0.2.1")]));
+    // Nor for one whose connection is not known.
+    let said = Origin::of(None, Some(ip("192.0.2.2"))).unwrap();
+    assert!(!stops(&sharing, &who, said, &[("ip", "192.0.2.2")]));
+    assert!(!stops(&sharing, &who, direct("192.0.2.2"), &[("ip", "192.0.2.2")]));
     let same = Origin::of(Some(ip("::ffff:192.0.2.9")), Some(ip("192.0.2.9"))).unwrap();
     assert_eq!(same, direct("192.0.2.9"));
     assert!(stops(&sharing, &who, same, &[("ip", "192.0.2.9")]));
