@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::listen::{Listen, Listens};
 use crate::{
-    check::Rule,
+    check::{ADDRESS, Rule},
     config::table::{Table, Value},
     sharing::is_identity,
 };
@@ -20,9 +20,11 @@ pub(super) fn check(tables: &[Table<'_>], rules: &[Rule], socket: Option<&Path>,
     let rules = rules.iter().filter(|rule| rule.stops());
     let rules: Vec<_> = rules.filter_map(|rule| Some((rule, of(rule.name())?.get(KEY)?))).collect();
     for (rule, value) in &rules {
-        if !rule.attributes().iter().any(|name| is_identity(name)) {
-            value
-                .wrong("add an attribute to `key` that says who asks, such as user or ip: others would be stopped too");
+        // Many people share an address.
+        if !rule.attributes().iter().any(|name| is_identity(name) && name != ADDRESS) {
+            value.wrong(
+                "add an attribute to `key` that says who asks, such as user. `ip` does not: others would be stopped too",
+            );
         }
     }
     let Some((_, first)) = rules.first() else { return };
