@@ -52,8 +52,9 @@ fn what_it_needs_is_told_once_with_its_place() {
         let problem = problem(&file(serve, key));
         assert!(problem.starts_with(expected), "{problem}");
     }
-    let more =
-        |name: &str| format!("[[check]]\nname = \"{name}\"\nlimits = \"3/m\"\nkey = [\"user\", \"ip\"]\nstop-at-nic = true\n");
+    let more = |name: &str| {
+        format!("[[check]]\nname = \"{name}\"\nlimits = \"3/m\"\nkey = [\"user\", \"ip\"]\nstop-at-nic = true\n")
+    };
     assert!(problem(&(file("", "\"user\"") + &more("b"))).starts_with("7:15: true: add `stops`"));
     let many: String = (0..64).map(|number| more(&format!("b{number}"))).collect();
     assert!(problem(&(file(STOPS, "\"user\"") + &many)).ends_with("at most 64 rules can have this key"));
