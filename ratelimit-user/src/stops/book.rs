@@ -43,6 +43,10 @@ struct Entry {
     end: Duration,
     /// How many there were, with this one.
     times: u32,
+    /// When it began.
+    since: Duration,
+    /// The end and the number of the one before.
+    before: Option<(Duration, u32)>,
 }
 
 /// What becomes of a request.
@@ -112,6 +116,23 @@ impl Book {
         {
             entry.end = entry.end.min(now);
             self.ended.insert((entry.end, place));
+        }
+    }
+
+    /// Takes back the last limit of a place, which never began and has this end. It does not count.
+    pub(crate) fn take_back(&mut self, place: Place, end: Duration) {
+        let Some(entry) = self.places.get(&place).copied().filter(|entry| entry.end == end) else { return };
+        self.ends.remove(&(end, place));
+        self.ended.remove(&(end, place));
+        if let Some(number) = self.begun.iter().rposition(|begun| *begun == entry.since) {
+            self.begun.remove(number);
+        }
+        match entry.before {
+            Some((end, times)) => {
+                self.places.insert(place, Entry { end, times, since: end, before: None });
+                self.ended.insert((end, place));
+            }
+            None => drop(self.places.remove(&place)),
         }
     }
 
@@ -203,7 +224,8 @@ impl Book {
         let end = end.unwrap_or_else(|| now.saturating_add(span::next(times)));
         let times = times.saturating_add(1);
         self.begun.push_back(now);
-        self.places.insert(place, Entry { end, times });
+        let before = before.map(|before| (before.end, before.times));
+        self.places.insert(place, Entry { end, times, since: now, before });
         self.ends.insert((end, place));
         Outcome::New { place, end, times }
     }

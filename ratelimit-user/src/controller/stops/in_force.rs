@@ -109,9 +109,9 @@ impl InForce {
         }
     }
 
-    /// Records that the kernel does not have a limit.
-    pub(super) fn never_begun(&mut self, place: Place) {
-        self.book.end(place, Duration::from_nanos(host::now()));
+    /// Records that the kernel does not have a limit with this end.
+    pub(super) fn never_begun(&mut self, place: Place, end: Duration) {
+        self.book.take_back(place, end);
     }
 
     /// Tells of limits that have ended by `now`.

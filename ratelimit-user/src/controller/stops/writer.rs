@@ -108,7 +108,7 @@ impl Writer {
 
     fn refuse(&self, begin: Begin, reason: Reason, why: String) {
         let mut judge = self.judge();
-        judge.in_force.never_begun(begin.place);
+        judge.in_force.never_begun(begin.place, begin.end);
         if let Some(answer) = begin.answer {
             let refused = refused(reason, why);
             judge.in_force.count(&refused);

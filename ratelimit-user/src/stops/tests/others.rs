@@ -26,6 +26,29 @@ fn a_limit_of_another_host_counts_within_the_same_bounds() {
 }
 
 #[test]
+fn a_limit_that_never_began_counts_neither_as_one_nor_for_the_bounds() {
+    let (mut book, now) = (Book::default(), seconds(0));
+    for _ in 0..3 * NEW {
+        let (_, life, times) = begun(&mut book, v4(1), now);
+        assert_eq!((life, times), (seconds(10), 1));
+        book.take_back(place(1), now + life);
+        assert_eq!((book.remembered(), book.in_force().len()), (0, 0));
+    }
+    // The one before counts as it did.
+    begun(&mut book, v4(1), now);
+    for _ in 0..3 {
+        let (_, life, times) = begun(&mut book, v4(1), seconds(20));
+        assert_eq!((life, times), (seconds(20), 2));
+        book.take_back(place(1), seconds(20) + life);
+        assert!(book.ended(seconds(20)).is_empty());
+    }
+    // Another limit of the place stays.
+    let (_, life, _) = begun(&mut book, v4(1), seconds(100));
+    book.take_back(place(1), seconds(40));
+    assert!(book.in_force_at(place(1), seconds(99) + life));
+}
+
+#[test]
 fn a_limit_that_ends_early_is_not_told_again_and_counts_as_a_repetition() {
     let mut book = Book::default();
     begun(&mut book, v4(1), seconds(0));
