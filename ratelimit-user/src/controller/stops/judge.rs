@@ -13,7 +13,7 @@ use tokio::sync::{
 
 use super::{
     counts::Shown,
-    in_force::{Begin, InForce, whole_seconds},
+    in_force::{Begin, InForce, refused, whole_seconds},
     spared::{self, Host, Spared},
 };
 use crate::{
@@ -224,10 +224,6 @@ impl Judge {
         self.known = Some(known.clone());
         Ok(known)
     }
-}
-
-pub(super) fn refused(reason: Reason, why: impl ToString) -> Answer {
-    Answer::Refused { reason, why: why.to_string() }
 }
 
 fn unknown(error: Error) -> Answer {

@@ -21,12 +21,16 @@ use crate::{
             services::Services,
             target::Target,
         },
+        sys::host,
     },
     stops::{Place, Reason},
 };
 
 /// The most ports with stopped clients at a time. Each takes one of the services that operators can have.
 const PORTS: usize = 16;
+
+/// Why a limit does not begin whose end is past.
+pub(super) const LATE: &str = "the kernel was busy until the limit would have ended: ask again";
 
 /// Returns the packets that a limit applies to.
 pub(super) fn target(place: &Place) -> Target {
@@ -49,8 +53,14 @@ pub(super) fn set(pins: &Path, places: &[(Place, Duration)]) -> Result<Vec<Set>,
     // Unlike a rule of an operator, it lifts no ban.
     let mut change = Change { keeps_bans: true, ..Change::default() };
     let mut outcomes = Vec::new();
+    // The lock of the instance may have been busy for long.
+    let now = Duration::from_nanos(host::now());
     for (place, end) in places {
         let target = target(place);
+        if *end <= now {
+            outcomes.push(Err((Reason::Unknown, LATE.to_owned())));
+            continue;
+        }
         // The operator can have set a rule since the request was checked.
         let spec = match spared::limit(&instance.tables, place)? {
             Ok(spec) => spec,

@@ -15,8 +15,8 @@ use tokio::{
 
 use super::{
     desk::Desk,
-    in_force::Begin,
-    judge::{Judge, refused},
+    in_force::{Begin, refused},
+    judge::Judge,
     kernel,
 };
 use crate::{
@@ -109,11 +109,7 @@ impl Writer {
     fn refuse(&self, begin: Begin, reason: Reason, why: String) {
         let mut judge = self.judge();
         judge.in_force.never_begun(begin.place, begin.end);
-        if let Some(answer) = begin.answer {
-            let refused = refused(reason, why);
-            judge.in_force.count(&refused);
-            let _ = answer.send(refused);
-        }
+        judge.in_force.answer(begin.answer, refused(reason, why));
     }
 
     async fn step(&mut self) {
