@@ -89,6 +89,11 @@ impl InForce {
         !self.begun.is_empty()
     }
 
+    /// Returns the places of all limits in force.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        self.begun.keys().copied()
+    }
+
     /// Records a limit that the kernel has, and answers.
     pub(super) fn begun(&mut self, begin: Begin) {
         let Begin { place, end, times, asker, answer } = begin;
@@ -170,14 +175,15 @@ impl InForce {
 
     /// Ends all limits, which the instance does not have any more.
     pub(super) fn end_all(&mut self) {
-        let all: Vec<Place> = self.begun.keys().copied().collect();
+        let all: Vec<Place> = self.places().collect();
         all.into_iter()
             .for_each(|place| self.end(place, "the limit of an application has ended with the mode of the file"));
         self.has_leftovers = false;
         self.show();
     }
 
-    fn end(&mut self, place: Place, how: &str) {
+    /// Ends a limit, which the instance does not have any more.
+    pub(super) fn end(&mut self, place: Place, how: &str) {
         self.book.end(place, Duration::from_nanos(host::now()));
         if self.begun.remove(&place).is_some() {
             say_end(&place, how);

@@ -45,6 +45,8 @@ pub(super) struct Judge {
     proxies: Vec<Prefix>,
     begins: UnboundedSender<Begin>,
     known: Option<Known>,
+    /// How often it has changed whom this host spares.
+    changes: u64,
     asked: Second,
     heard: Second,
     pub(super) in_force: InForce,
@@ -75,6 +77,15 @@ struct Known {
     ssh: Vec<u16>,
 }
 
+impl Known {
+    fn spares(&self, place: &Place, proxies: &[Prefix]) -> Option<Spared> {
+        if self.ssh.contains(&place.port) {
+            return Some(Spared::Ssh(place.port));
+        }
+        self.host.spares(place.source, proxies, &self.sessions)
+    }
+}
+
 /// What a line gets.
 pub(super) enum Reply {
     Now(Answer),
@@ -89,6 +100,7 @@ impl Judge {
             proxies: Vec::new(),
             begins,
             known: None,
+            changes: 0,
             asked: Second::default(),
             heard: Second::default(),
             in_force: InForce::of(shown),
@@ -97,7 +109,10 @@ impl Judge {
 
     /// Applies the table of a file.
     pub(super) fn follow(&mut self, mode: Option<Mode>, proxies: &[Prefix]) {
-        self.proxies = proxies.to_vec();
+        if self.proxies != proxies {
+            self.proxies = proxies.to_vec();
+            self.changes += 1;
+        }
         self.in_force.follow(mode);
     }
 
@@ -195,11 +210,7 @@ impl Judge {
 
     /// Returns why a place is not limited, whoever asks.
     fn permits(&mut self, place: Place, now: Duration) -> Result<Result<(), (Reason, String)>, Error> {
-        let Known { host, sessions, ssh, .. } = self.known(now)?;
-        if ssh.contains(&place.port) {
-            return Ok(Err((Reason::Spared, Spared::Ssh(place.port).to_string())));
-        }
-        if let Some(spared) = host.spares(place.source, &self.proxies, &sessions) {
+        if let Some(spared) = self.spares(&place, now)? {
             return Ok(Err((Reason::Spared, spared.to_string())));
         }
         let view = View::open(&self.pins)?;
@@ -207,6 +218,20 @@ impl Judge {
             return Ok(Err((Reason::Ruled, format!("{} is not one source", place.source))));
         }
         Ok(spared::limit(view.tables(), &place)?.map(drop).map_err(|why| (Reason::Ruled, why)))
+    }
+
+    /// Returns why this host spares a place now, whatever its rules are.
+    pub(super) fn spares(&mut self, place: &Place, now: Duration) -> Result<Option<Spared>, Error> {
+        let known = self.known(now)?;
+        Ok(known.spares(place, &self.proxies))
+    }
+
+    /// Returns the limits in force that this host spares by now, and the number of that change. None if nothing has
+    /// changed since the change `seen`, or if the host cannot be looked at.
+    pub(super) fn spared(&mut self, seen: u64) -> Option<(u64, Vec<(Place, Spared)>)> {
+        let known = self.known(Duration::from_nanos(host::now())).ok()?;
+        let spared = |place: Place| Some((place, known.spares(&place, &self.proxies)?));
+        (self.changes != seen).then(|| (self.changes, self.in_force.places().filter_map(spared).collect()))
     }
 
     fn say_in_shadow(&self, Place { source, port }: &Place, life: Duration, times: u32, asker: &Asker) {
@@ -221,6 +246,8 @@ impl Judge {
         }
         let sessions = ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer).collect();
         let known = Known { at: now, host: Host::read()?, sessions, ssh: ssh::ports() };
+        let is_same = |old: &Known| (&old.host, &old.sessions, &old.ssh) == (&known.host, &known.sessions, &known.ssh);
+        self.changes += u64::from(!self.known.as_ref().is_some_and(is_same));
         self.known = Some(known.clone());
         Ok(known)
     }

@@ -22,6 +22,7 @@ use crate::{
             target::Target,
         },
         sys::host,
+        tables::open::Tables,
     },
     stops::{Place, Reason},
 };
@@ -94,6 +95,16 @@ pub(super) fn delete_all(pins: &Path) -> Result<(), Error> {
     delete(pins, applications::all)
 }
 
+/// Deletes the limits of these places.
+///
+/// # Errors
+///
+/// Those of [`Instance::change`].
+pub(super) fn delete_these(pins: &Path, places: &[Place]) -> Result<(), Error> {
+    let these: HashSet<Target> = places.iter().map(target).collect();
+    delete(pins, |tables| Ok(applications::all(tables)?.into_iter().filter(|target| these.contains(target)).collect()))
+}
+
 /// Deletes limits that have ended. They act no more, but take room.
 ///
 /// # Errors
@@ -103,10 +114,7 @@ pub(super) fn delete_ended(pins: &Path) -> Result<(), Error> {
     delete(pins, applications::ended)
 }
 
-fn delete(
-    pins: &Path,
-    which: fn(&crate::dataplane::tables::open::Tables) -> Result<Vec<Target>, Error>,
-) -> Result<(), Error> {
+fn delete(pins: &Path, which: impl Fn(&Tables) -> Result<Vec<Target>, Error>) -> Result<(), Error> {
     // Most daemons have none, and need no lock to know that.
     match View::open(pins) {
         Err(Error::NotAttached) => return Ok(()),

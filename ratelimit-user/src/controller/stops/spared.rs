@@ -50,7 +50,7 @@ pub(super) enum Spared {
 }
 
 /// What the daemon knows of its host.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Host {
     /// Its addresses.
     pub(super) own: Vec<IpAddr>,
