@@ -78,6 +78,9 @@ pub(crate) enum Refusal {
     /// Too many have begun within a second.
     #[error("{NEW} clients were stopped within a second: further ones get only the answer of the application")]
     TooFast,
+    /// Another host tells of a whole network, of which too few addresses were limited here.
+    #[error("fewer than {ADDRESSES} addresses of the network were stopped here")]
+    TooWide,
     /// Too many are in force.
     #[error("{AT_A_TIME} clients are stopped: further ones get only the answer of the application")]
     TooMany,
@@ -99,12 +102,14 @@ impl Book {
         self.begin(wide.unwrap_or(own), now)
     }
 
-    /// Takes a limit of a place that another host has told of, with its end.
+    /// Takes a limit of a place that another host has told of, with its end. It lasts no longer than the next one that this
+    /// host would begin, and a network needs as many limited addresses here.
     pub(crate) fn hear(&mut self, place: Place, end: Duration, now: Duration) -> Outcome {
         let now = self.advance(now);
         match self.places.get(&place).filter(|entry| entry.end > now) {
             Some(entry) => Outcome::InForce { place, end: entry.end },
-            None => self.begin_until(place, Some(end.min(now.saturating_add(span::LONGEST))), now),
+            None if !place.source.is_host() && !self.is_wide(place, place) => Outcome::Refused(Refusal::TooWide),
+            None => self.begin_until(place, Some(end), now),
         }
     }
 
@@ -199,7 +204,8 @@ impl Book {
         self.begin_until(place, None, now)
     }
 
-    fn begin_until(&mut self, place: Place, end: Option<Duration>, now: Duration) -> Outcome {
+    /// Begins a limit that ends at `most` if it would not end earlier.
+    fn begin_until(&mut self, place: Place, most: Option<Duration>, now: Duration) -> Outcome {
         while self.begun.front().is_some_and(|begun| now.saturating_sub(*begun) >= SECOND) {
             self.begun.pop_front();
         }
@@ -221,7 +227,8 @@ impl Book {
         {
             self.forget(end, oldest);
         }
-        let end = end.unwrap_or_else(|| now.saturating_add(span::next(times)));
+        let end = now.saturating_add(span::next(times));
+        let end = most.map_or(end, |most| end.min(most));
         let times = times.saturating_add(1);
         self.begun.push_back(now);
         let before = before.map(|before| (before.end, before.times));

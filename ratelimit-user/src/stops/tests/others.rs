@@ -1,7 +1,7 @@
 //! Limits that other hosts tell of, and limits that end before their time.
 
 use super::*;
-use crate::stops::{book::NEW, span::LONGEST};
+use crate::stops::book::{ADDRESSES, NEW};
 
 fn place(number: u32) -> Place {
     Place::of(v4(number), PORT)
@@ -18,11 +18,26 @@ fn a_limit_of_another_host_counts_within_the_same_bounds() {
         assert!(matches!(outcome, Outcome::New { end, times: 1, .. } if end == now + seconds(7)), "{outcome:?}");
     }
     assert_eq!(book.hear(place(1_000), now + seconds(7), now), Outcome::Refused(Refusal::TooFast));
-    // It neither prolongs a limit in force nor lasts longer than any.
+    // It neither prolongs a limit in force nor lasts longer than one of this host.
     let (own, next) = (place(1), now + seconds(1));
     assert_eq!(book.hear(own, now + seconds(600), next), Outcome::InForce { place: own, end: now + seconds(10) });
     let outcome = book.hear(place(1_000), seconds(1_000_000), next);
-    assert!(matches!(outcome, Outcome::New { end, .. } if end == next + LONGEST), "{outcome:?}");
+    assert!(matches!(outcome, Outcome::New { end, .. } if end == next + seconds(10)), "{outcome:?}");
+    let (next, far) = (seconds(100), seconds(1_000_000));
+    let outcome = book.hear(place(1_000), far, next);
+    assert!(matches!(outcome, Outcome::New { end, times: 2, .. } if end == next + seconds(20)), "{outcome:?}");
+}
+
+#[test]
+fn a_network_of_another_host_needs_as_many_addresses_as_one_of_this_host() {
+    let (mut book, now) = (Book::default(), seconds(0));
+    let network = Place { source: around(v6("2001:db8::1")).unwrap(), port: PORT };
+    for number in 1..=ADDRESSES {
+        assert_eq!(book.hear(network, now + seconds(9), now), Outcome::Refused(Refusal::TooWide), "{number}");
+        let address = Place::of(v6(&format!("2001:db8::{number}")), PORT);
+        assert!(matches!(book.hear(address, now + seconds(9), now), Outcome::New { .. }));
+    }
+    assert!(matches!(book.hear(network, now + seconds(9), now), Outcome::New { .. }));
 }
 
 #[test]
