@@ -211,6 +211,18 @@ fn a_daemon_that_closes_an_idle_connection_gets_the_next_request_over_another_on
 }
 
 #[test]
+fn a_daemon_that_first_loads_a_program_is_not_gone() {
+    let socket = Socket::new();
+    let daemon = daemon(&socket.0, |stream| {
+        thread::sleep(Duration::from_secs(3));
+        writeln!(stream, "{WOULD_STOP}").unwrap();
+    });
+    let (_stops, mut sender, _) = started(&socket.0);
+    assert_eq!(send(&mut sender, [1]), [Outcome::WouldStop]);
+    assert_eq!(daemon.join().unwrap().len(), 1);
+}
+
+#[test]
 fn a_silent_or_hostile_daemon_costs_bounded_time_and_memory() {
     type Answer = fn(&mut UnixStream);
     let answers: [Answer; 4] = [
@@ -226,7 +238,7 @@ fn a_silent_or_hostile_daemon_costs_bounded_time_and_memory() {
         let begin = Instant::now();
         // The second one comes while the daemon is left out.
         assert_eq!(send(&mut sender, [1, 2]), [Outcome::Unanswered; 2]);
-        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
         assert_eq!(daemon.join().unwrap(), ["{}"]);
     }
 }
