@@ -91,6 +91,15 @@ fn limits_make_room_for_services_of_an_operator() {
     assert_eq!(daemon.line(), GIVEN_WAY);
     refused(&folder, &connection.request(None), "ruled", "tcp/8000-9000 as a whole");
     ratelimit.ok("limit del 10.1.0.0/16 --service tcp/8000-9000");
+    // A change that fails all the same ends no limit.
+    stop(&folder, &connection, &mut daemon);
+    ratelimit.ok("limit set 10.1.0.0/16 --service tcp/8100 --packets 900/s");
+    let failed = ratelimit.run("limit set 10.1.0.0/16 --service tcp/8000-9000 --packets 900/s");
+    assert!(failed.status != 0 && failed.stderr.contains("tcp/8100"), "{failed:?}");
+    assert!(limits(&ratelimit).contains(&LIMIT.to_owned()));
+    ratelimit.ok("limit del 10.1.0.0/16 --service tcp/8100");
+    ratelimit.ok("limit del 10.9.0.2 --service tcp/8443");
+    assert_eq!(daemon.line(), GIVEN_WAY);
     // There are 255 services.
     stop(&folder, &connection, &mut daemon);
     let services = (1..=255).map(|port| format!("[service.\"udp/{port}\"]\npackets = \"1000/s\"\n"));
