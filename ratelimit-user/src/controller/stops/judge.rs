@@ -1,6 +1,7 @@
 //! Decides about one request: its proof, whom it spares, and whether there is room.
 
 use std::{
+    collections::HashMap,
     net::IpAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -32,6 +33,11 @@ use crate::{
 
 /// How long the addresses of this host are known, and those of SSH clients.
 const KNOWN: Duration = Duration::from_secs(5);
+/// How long a failure to look at this host is known, and that a network may not be limited as a whole. The applications and
+/// commands that wait for the judge must not wait for the same failure each time.
+const PAUSE: Duration = Duration::from_secs(2);
+/// The most networks that are remembered.
+const NETWORKS: usize = 1_024;
 /// Requests in a second. Each asks the kernel several times.
 const REQUESTS: u32 = 1_000;
 /// Limits of other hosts in a second that are checked.
@@ -45,6 +51,10 @@ pub(super) struct Judge {
     proxies: Vec<Prefix>,
     begins: UnboundedSender<Begin>,
     known: Option<Known>,
+    /// The last failure to know it, and when that was.
+    failed: Option<(Duration, String)>,
+    /// Networks that may not be limited as a whole, and since when that is known.
+    narrow: HashMap<Place, Duration>,
     /// How often it has changed whom this host spares.
     changes: u64,
     asked: Second,
@@ -100,6 +110,8 @@ impl Judge {
             proxies: Vec::new(),
             begins,
             known: None,
+            failed: None,
+            narrow: HashMap::new(),
             changes: 0,
             asked: Second::default(),
             heard: Second::default(),
@@ -147,7 +159,7 @@ impl Judge {
             self.in_force.book.is_wide(*network, place) && !self.in_force.book.in_force_at(*network, now)
         };
         let network = network.filter(is_due);
-        let may_widen = network.is_some_and(|network| matches!(self.permits(network, now), Ok(Ok(()))));
+        let may_widen = network.is_some_and(|network| self.may_widen(network, now));
         self.in_force.pass(now);
         Ok(Reply::Now(match self.in_force.book.ask(address, port, may_widen, now) {
             Outcome::New { place, end, times } => {
@@ -208,6 +220,19 @@ impl Judge {
         self.in_force.show();
     }
 
+    /// Returns whether a network may be limited as a whole.
+    fn may_widen(&mut self, network: Place, now: Duration) -> bool {
+        self.narrow.retain(|_, since| now.saturating_sub(*since) < PAUSE);
+        if self.narrow.contains_key(&network) || self.narrow.len() >= NETWORKS {
+            return false;
+        }
+        let may_widen = matches!(self.permits(network, now), Ok(Ok(())));
+        if !may_widen {
+            self.narrow.insert(network, now);
+        }
+        may_widen
+    }
+
     /// Returns why a place is not limited, whoever asks.
     fn permits(&mut self, place: Place, now: Duration) -> Result<Result<(), (Reason, String)>, Error> {
         if let Some(spared) = self.spares(&place, now)? {
@@ -244,8 +269,12 @@ impl Judge {
         if let Some(known) = self.known.as_ref().filter(|known| now.saturating_sub(known.at) < KNOWN) {
             return Ok(known.clone());
         }
+        if let Some((_, error)) = self.failed.as_ref().filter(|(at, _)| now.saturating_sub(*at) < PAUSE) {
+            return Err(Error::Netlink(error.clone()));
+        }
+        let host = Host::read().inspect_err(|error| self.failed = Some((now, reason(error))))?;
         let sessions = ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer).collect();
-        let known = Known { at: now, host: Host::read()?, sessions, ssh: ssh::ports() };
+        let known = Known { at: now, host, sessions, ssh: ssh::ports() };
         let is_same = |old: &Known| (&old.host, &old.sessions, &old.ssh) == (&known.host, &known.sessions, &known.ssh);
         self.changes += u64::from(!self.known.as_ref().is_some_and(is_same));
         self.known = Some(known.clone());
@@ -255,4 +284,9 @@ impl Judge {
 
 fn unknown(error: Error) -> Answer {
     refused(Reason::Unknown, error)
+}
+
+/// Returns an error without what [`Error::Netlink`] says before it.
+fn reason(error: &Error) -> String {
+    if let Error::Netlink(reason) = error { reason.clone() } else { error.to_string() }
 }
