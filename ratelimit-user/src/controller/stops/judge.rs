@@ -272,9 +272,12 @@ impl Judge {
         if let Some((_, error)) = self.failed.as_ref().filter(|(at, _)| now.saturating_sub(*at) < PAUSE) {
             return Err(Error::Netlink(error.clone()));
         }
-        let host = Host::read().inspect_err(|error| self.failed = Some((now, reason(error))))?;
-        let sessions = ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer).collect();
-        let known = Known { at: now, host, sessions, ssh: ssh::ports() };
+        let ssh = ssh::ports();
+        let read = Host::read().and_then(|host| Ok((host, ssh::peers(&ssh)?)));
+        let (host, peers) = read.inspect_err(|error| self.failed = Some((now, reason(error))))?;
+        let sessions =
+            ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer).chain(peers).collect();
+        let known = Known { at: now, host, sessions, ssh };
         let is_same = |old: &Known| (&old.host, &old.sessions, &old.ssh) == (&known.host, &known.sessions, &known.ssh);
         self.changes += u64::from(!self.known.as_ref().is_some_and(is_same));
         self.known = Some(known.clone());
