@@ -77,8 +77,11 @@ pub(super) fn again(tables: &Tables) -> Result<Change, Error> {
 }
 
 fn entries(tables: &Tables, wanted: impl Fn(&Rule) -> bool) -> Result<Vec<(Source, Rule)>, Error> {
-    // Each of these rules is for a service.
-    if tables.control()?.features & FEATURE_SERVICES == 0 {
+    // Each of these rules is for a service of one TCP port. Without one, the rules need not be read.
+    let is_port = |service: Service| matches!(service, Service::Ports(Transport::Tcp, first, last) if first == last);
+    if tables.control()?.features & FEATURE_SERVICES == 0
+        || !Services::read(tables)?.iter().any(|(service, _)| is_port(service))
+    {
         return Ok(Vec::new());
     }
     let rules = rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?);
