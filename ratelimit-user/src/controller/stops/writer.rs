@@ -89,6 +89,9 @@ impl Writer {
             return batch.into_iter().for_each(|begin| self.refuse(begin, Reason::Unknown, why.clone()));
         }
         let mut batch = self.not_spared(batch);
+        if batch.is_empty() {
+            return;
+        }
         let places: Vec<_> = batch.iter().map(|begin| (begin.place, begin.end)).collect();
         match self.with(move |pins| kernel::set(pins, &places)).await {
             Ok(outcomes) => {
@@ -158,7 +161,7 @@ impl Writer {
         let places: Vec<_> = spared.iter().map(|(place, _)| *place).collect();
         match self.with(move |pins| kernel::delete_these(pins, &places)).await {
             Ok(()) => {
-                self.checked = change;
+                (self.checked, self.has_failed) = (change, false);
                 for (place, why) in spared {
                     self.judge().in_force.end(place, &format!("the limit of an application has ended: {why}"));
                 }
