@@ -74,7 +74,7 @@ fn ask_until(server: &Server, questions: &[Value], outcome: &str) -> Vec<Answer>
         if count(server, outcome) > 0.0 {
             return answers;
         }
-        assert!(begin.elapsed() < PATIENCE, "{answers:?}");
+        assert!(begin.elapsed() < PATIENCE, "{answers:?} {}", server.call("GET /metrics HTTP/1.1", "").body);
         // A client that asks twenty times per second.
         thread::sleep(Duration::from_millis(50));
     }
@@ -130,7 +130,8 @@ fn a_client_that_goes_on_is_limited_in_the_kernel_and_others_are_not() {
     let file = format!("{DAEMON}[stops]\nsocket = \"{}\"\nmode = \"on\"\n", stops.display());
     let mut daemon: Daemon = start(&sandbox, &ratelimit, &folder, &file);
     let (server, _) = serve(&sandbox, &stops);
-    let client = Client::connect(&sandbox, &listener(&sandbox), PEER_IPV4.into());
+    let listener = listener(&sandbox);
+    let client = Client::connect(&sandbox, &listener, PEER_IPV4.into());
     // The daemon first loads another program, and its answer is awaited.
     ask_until(&server, &[client.question("17")], "stopped");
     let line = daemon.line();
