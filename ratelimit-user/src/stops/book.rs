@@ -80,7 +80,7 @@ pub(crate) enum Refusal {
     TooFast,
     /// Another host tells of a whole network, of which too few addresses were limited here.
     #[error("fewer than {ADDRESSES} addresses of the network were stopped here")]
-    TooWide,
+    FewAddresses,
     /// Too many are in force.
     #[error("{AT_A_TIME} clients are stopped: further ones get only the answer of the application")]
     TooMany,
@@ -108,7 +108,7 @@ impl Book {
         let now = self.advance(now);
         match self.places.get(&place).filter(|entry| entry.end > now) {
             Some(entry) => Outcome::InForce { place, end: entry.end },
-            None if !place.source.is_host() && !self.is_wide(place, place) => Outcome::Refused(Refusal::TooWide),
+            None if !place.source.is_host() && !self.is_wide(place, place) => Outcome::Refused(Refusal::FewAddresses),
             None => self.begin_until(place, Some(end), now),
         }
     }

@@ -33,7 +33,7 @@ fn a_network_of_another_host_needs_as_many_addresses_as_one_of_this_host() {
     let (mut book, now) = (Book::default(), seconds(0));
     let network = Place { source: around(v6("2001:db8::1")).unwrap(), port: PORT };
     for number in 1..=ADDRESSES {
-        assert_eq!(book.hear(network, now + seconds(9), now), Outcome::Refused(Refusal::TooWide), "{number}");
+        assert_eq!(book.hear(network, now + seconds(9), now), Outcome::Refused(Refusal::FewAddresses), "{number}");
         let address = Place::of(v6(&format!("2001:db8::{number}")), PORT);
         assert!(matches!(book.hear(address, now + seconds(9), now), Outcome::New { .. }));
     }
