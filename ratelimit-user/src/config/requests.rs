@@ -155,6 +155,7 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
             requests.rules.push(rule);
         }
     }
-    stop::check(&tables, &requests.rules, requests.stops.as_deref(), &requests.listens);
+    let has_socket = serve.as_ref().is_some_and(|table| table.get("stops").is_some());
+    stop::check(&tables, &requests.rules, has_socket, &requests.listens);
     requests
 }

@@ -10,8 +10,9 @@ const NETWORK: u32 = 64;
 pub(crate) struct Origin {
     /// An IPv4 address, or the network of an IPv6 address.
     pub(super) network: IpAddr,
-    /// Whether the connection is that of a proxy: the caller says that the client has another address.
-    pub(super) is_proxied: bool,
+    /// Whether the client itself has a connection from there. Otherwise nothing proves the address, or the connection is
+    /// that of a proxy: the caller says that the client has another address.
+    pub(super) is_direct: bool,
 }
 
 impl Origin {
@@ -19,8 +20,8 @@ impl Origin {
     /// `named`. None if neither is known.
     pub(crate) fn of(remote: Option<IpAddr>, named: Option<IpAddr>) -> Option<Self> {
         let (remote, named) = (remote.map(|ip| ip.to_canonical()), named.map(|ip| ip.to_canonical()));
-        let is_proxied = remote.zip(named).is_some_and(|(remote, named)| remote != named);
-        Some(Self { network: network(remote.or(named)?), is_proxied })
+        let is_direct = remote.is_some_and(|remote| named.is_none_or(|named| named == remote));
+        Some(Self { network: network(remote.or(named)?), is_direct })
     }
 }
 

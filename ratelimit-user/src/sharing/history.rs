@@ -8,7 +8,8 @@ const SECOND: u64 = 1_000_000_000;
 pub(super) const HALF: u64 = 30 * SECOND;
 /// How long an address must be known, so that others that share it had time to be seen.
 pub(super) const KNOWN: u64 = 10 * SECOND;
-/// Refused requests of a client that goes on asking.
+/// Refusals of a client that goes on asking. Those within a second count once, because a client can have several requests
+/// under way before it knows of the first refusal.
 pub(super) const REFUSED: u32 = 10;
 /// Clients of an address with a count of their own: one, and so many others as may be active beside it.
 pub(super) const CLIENTS: usize = 3;
@@ -45,6 +46,10 @@ struct Known {
     client: Client,
     requests: Count,
     refused: Count,
+    /// When it last asked. All requests of a batch have one time.
+    asked: Option<u64>,
+    /// The time of the last refusal that counts.
+    refused_at: Option<u64>,
 }
 
 /// What was seen lately of one address.
@@ -74,9 +79,13 @@ impl History {
             self.others.add();
             return false;
         };
-        known.requests.add();
-        if is_refused {
+        // A batch is one request.
+        if known.asked.replace(now) != Some(now) {
+            known.requests.add();
+        }
+        if is_refused && known.refused_at.is_none_or(|last| now.saturating_sub(last) >= SECOND) {
             known.refused.add();
+            known.refused_at = Some(now);
         }
         let (own, refused) = (known.requests.all(), known.refused.all());
         is_refused
@@ -90,7 +99,8 @@ impl History {
     fn place(&mut self, client: Client) -> Option<usize> {
         let place = self.known.iter().position(|known| known.client == client);
         if place.is_none() && self.known.len() < CLIENTS {
-            self.known.push(Known { client, requests: Count::default(), refused: Count::default() });
+            let (requests, refused) = Default::default();
+            self.known.push(Known { client, requests, refused, asked: None, refused_at: None });
             return Some(self.known.len() - 1);
         }
         place

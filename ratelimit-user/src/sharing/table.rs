@@ -40,9 +40,10 @@ impl Sharing {
         is_refused: bool,
         now: u64,
     ) -> bool {
-        // Requests that do not say who asks are those of one client. Those of a proxy's clients are not.
+        // Requests that do not say who asks are those of one client. Those of a proxy's clients are not, and those without a
+        // connection are only somebody's word.
         let client = identity(self.seed, &who.names, who.ipv6_prefix, attributes).unwrap_or(0);
-        let client = (!origin.is_proxied).then_some(client);
+        let client = origin.is_direct.then_some(client);
         let key = self.key(who, origin.network);
         // Only this keeps in mind that the address was not silent.
         if let Some(mut history) = self.addresses.get_sync(&key) {

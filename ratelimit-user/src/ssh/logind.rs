@@ -2,9 +2,10 @@
 //!
 //! logind lists only sessions of logged-in users. So a client that merely connects cannot prevent a deny rule.
 
-use std::fs;
+use std::{fs, net::IpAddr, path::Path};
 
 use super::{server, session::Session};
+use crate::dataplane::{Error, sys::netlink};
 
 /// The folder with one file per session. sd_session_get_remote_host(3) reads it too.
 const SESSIONS: &str = "/run/systemd/sessions";
@@ -18,6 +19,20 @@ pub(crate) fn sessions() -> Vec<Session> {
     // Without a session, the server's files are not read.
     let ports = if found.is_empty() { Vec::new() } else { server::ports() };
     found.iter().flat_map(|session| ports.iter().map(|port| session.on_port(*port))).collect()
+}
+
+/// Returns the addresses with open connections to these ports, if there is no logind to tell who has logged in. Anybody
+/// can open one.
+///
+/// # Errors
+///
+/// [`Error::Netlink`] if the kernel cannot tell.
+pub(crate) fn peers(ports: &[u16]) -> Result<Vec<IpAddr>, Error> {
+    if Path::new(SESSIONS).is_dir() {
+        return Ok(Vec::new());
+    }
+    let each = ports.iter().map(|port| netlink::peers::of(*port)).collect::<Result<Vec<_>, _>>()?;
+    Ok(each.concat())
 }
 
 /// Returns the session in a file of `KEY=VALUE` lines, if it is remote and its host is an address.

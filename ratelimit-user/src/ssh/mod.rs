@@ -18,7 +18,7 @@ pub(crate) use self::{
         allow_each, allow_own, allow_peer, allowed, change, change_lists, decline, is_declined, protect, shut_out,
     },
     guard::Guard,
-    logind::sessions,
+    logind::{peers, sessions},
     server::ports,
     session::{Origin, Session, session},
     standing::{NEW, OPEN, Standing},

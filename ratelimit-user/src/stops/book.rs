@@ -43,6 +43,10 @@ struct Entry {
     end: Duration,
     /// How many there were, with this one.
     times: u32,
+    /// When it began.
+    since: Duration,
+    /// The end and the number of the one before.
+    before: Option<(Duration, u32)>,
 }
 
 /// What becomes of a request.
@@ -74,6 +78,9 @@ pub(crate) enum Refusal {
     /// Too many have begun within a second.
     #[error("{NEW} clients were stopped within a second: further ones get only the answer of the application")]
     TooFast,
+    /// Another host tells of a whole network, of which too few addresses were limited here.
+    #[error("fewer than {ADDRESSES} addresses of the network were stopped here")]
+    FewAddresses,
     /// Too many are in force.
     #[error("{AT_A_TIME} clients are stopped: further ones get only the answer of the application")]
     TooMany,
@@ -95,12 +102,14 @@ impl Book {
         self.begin(wide.unwrap_or(own), now)
     }
 
-    /// Takes a limit of a place that another host has told of, with its end.
+    /// Takes a limit of a place that another host has told of, with its end. It lasts no longer than the next one that this
+    /// host would begin, and a network needs as many limited addresses here.
     pub(crate) fn hear(&mut self, place: Place, end: Duration, now: Duration) -> Outcome {
         let now = self.advance(now);
         match self.places.get(&place).filter(|entry| entry.end > now) {
             Some(entry) => Outcome::InForce { place, end: entry.end },
-            None => self.begin_until(place, Some(end.min(now.saturating_add(span::LONGEST))), now),
+            None if !place.source.is_host() && !self.is_wide(place, place) => Outcome::Refused(Refusal::FewAddresses),
+            None => self.begin_until(place, Some(end), now),
         }
     }
 
@@ -112,6 +121,23 @@ impl Book {
         {
             entry.end = entry.end.min(now);
             self.ended.insert((entry.end, place));
+        }
+    }
+
+    /// Takes back the last limit of a place, which never began and has this end. It does not count.
+    pub(crate) fn take_back(&mut self, place: Place, end: Duration) {
+        let Some(entry) = self.places.get(&place).copied().filter(|entry| entry.end == end) else { return };
+        self.ends.remove(&(end, place));
+        self.ended.remove(&(end, place));
+        if let Some(number) = self.begun.iter().rposition(|begun| *begun == entry.since) {
+            self.begun.remove(number);
+        }
+        match entry.before {
+            Some((end, times)) => {
+                self.places.insert(place, Entry { end, times, since: end, before: None });
+                self.ended.insert((end, place));
+            }
+            None => drop(self.places.remove(&place)),
         }
     }
 
@@ -178,7 +204,8 @@ impl Book {
         self.begin_until(place, None, now)
     }
 
-    fn begin_until(&mut self, place: Place, end: Option<Duration>, now: Duration) -> Outcome {
+    /// Begins a limit that ends at `most` if it would not end earlier.
+    fn begin_until(&mut self, place: Place, most: Option<Duration>, now: Duration) -> Outcome {
         while self.begun.front().is_some_and(|begun| now.saturating_sub(*begun) >= SECOND) {
             self.begun.pop_front();
         }
@@ -200,10 +227,12 @@ impl Book {
         {
             self.forget(end, oldest);
         }
-        let end = end.unwrap_or_else(|| now.saturating_add(span::next(times)));
+        let end = now.saturating_add(span::next(times));
+        let end = most.map_or(end, |most| end.min(most));
         let times = times.saturating_add(1);
         self.begun.push_back(now);
-        self.places.insert(place, Entry { end, times });
+        let before = before.map(|before| (before.end, before.times));
+        self.places.insert(place, Entry { end, times, since: now, before });
         self.ends.insert((end, place));
         Outcome::New { place, end, times }
     }

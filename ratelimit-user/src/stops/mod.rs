@@ -18,6 +18,7 @@ pub(crate) use self::{
     book::{Book, Outcome},
     place::{Place, around},
     request::{Connection, LINE, Request, is_rule},
+    span::LONGEST,
     stop::{Asker, Stop},
 };
 #[cfg(test)]

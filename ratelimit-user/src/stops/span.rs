@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The first limit of a place.
 pub(super) const FIRST: Duration = Duration::from_secs(10);
 /// The longest limit.
-pub(super) const LONGEST: Duration = Duration::from_secs(600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(600);
 /// Time after the end of a limit until its repetition is a first one again.
 pub(super) const MEMORY: Duration = Duration::from_secs(3_600);
 

@@ -44,14 +44,17 @@ fn what_it_needs_is_told_once_with_its_place() {
         (
             STOPS,
             "[\"path\", \"operation\"]",
-            "8:15: true: add an attribute to `key` that says who asks, such as user or ip: others would be stopped too",
+            "8:15: true: add an attribute to `key` that says who asks, such as user. `ip` does not: others would be",
         ),
+        (STOPS, "\"ip\"", "8:15: true: add an attribute to `key` that says who asks"),
+        (STOPS, "[\"path\", \"ip\"]", "8:15: true: add an attribute to `key` that says who asks"),
     ] {
         let problem = problem(&file(serve, key));
         assert!(problem.starts_with(expected), "{problem}");
     }
-    let more =
-        |name: &str| format!("[[check]]\nname = \"{name}\"\nlimits = \"3/m\"\nkey = \"ip\"\nstop-at-nic = true\n");
+    let more = |name: &str| {
+        format!("[[check]]\nname = \"{name}\"\nlimits = \"3/m\"\nkey = [\"user\", \"ip\"]\nstop-at-nic = true\n")
+    };
     assert!(problem(&(file("", "\"user\"") + &more("b"))).starts_with("7:15: true: add `stops`"));
     let many: String = (0..64).map(|number| more(&format!("b{number}"))).collect();
     assert!(problem(&(file(STOPS, "\"user\"") + &many)).ends_with("at most 64 rules can have this key"));

@@ -4,13 +4,13 @@ use std::{collections::HashMap, mem, sync::PoisonError, time::Duration};
 
 use tokio::sync::oneshot;
 
-use super::counts::Shown;
+use super::{counts::Shown, kernel::LATE};
 use crate::{
     config::daemon::stops::Mode,
     controller::notify::journal::{Level, say},
     dataplane::sys::host,
     fleet::kept::stops::Stopped,
-    stops::{Answer, Asker, Book, Place, Stop},
+    stops::{Answer, Asker, Book, Place, Reason, Stop},
     text::{prefix::Prefix, units},
 };
 
@@ -89,10 +89,20 @@ impl InForce {
         !self.begun.is_empty()
     }
 
+    /// Returns the places of all limits in force.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        self.begun.keys().copied()
+    }
+
     /// Records a limit that the kernel has, and answers.
     pub(super) fn begun(&mut self, begin: Begin) {
         let Begin { place, end, times, asker, answer } = begin;
         let now = Duration::from_nanos(host::now());
+        if end <= now {
+            // The rule acts no more, and is to be deleted.
+            self.has_ended = true;
+            return self.answer(answer, refused(Reason::Unknown, LATE));
+        }
         let (Place { source, port }, life) = (place, end.saturating_sub(now));
         // The way to the kernel takes a part of the first second.
         let seconds = whole_seconds(life);
@@ -100,35 +110,52 @@ impl InForce {
         say(Level::Info, &format!("{source} tcp/{port}: limited for {text} (number {times}): {asker}"));
         self.begun.insert(place, Begun { since: now, end, times, asker });
         let stopped = Answer::Stopped { source: source.to_string(), port, seconds, times };
-        match answer {
-            Some(answer) => {
-                self.count(&stopped);
-                let _ = answer.send(stopped);
+        self.answer(answer, stopped);
+    }
+
+    /// Gives an answer to who waits for it.
+    pub(super) fn answer(&mut self, waits: Option<oneshot::Sender<Answer>>, answer: Answer) {
+        match waits {
+            Some(waits) => {
+                self.count(&answer);
+                let _ = waits.send(answer);
             }
             None => self.show(),
         }
     }
 
-    /// Records that the kernel does not have a limit.
-    pub(super) fn never_begun(&mut self, place: Place) {
-        self.book.end(place, Duration::from_nanos(host::now()));
+    /// Records that the kernel does not have a limit with this end.
+    pub(super) fn never_begun(&mut self, place: Place, end: Duration) {
+        self.book.take_back(place, end);
     }
 
     /// Tells of limits that have ended by `now`.
     pub(super) fn pass(&mut self, now: Duration) {
         for place in self.book.ended(now) {
-            if self.begun.remove(&place).is_some() {
-                self.has_ended = true;
-                say_end(&place, "the limit of an application has ended");
-            }
+            self.forget(&place);
         }
         self.show();
     }
 
+    fn forget(&mut self, place: &Place) {
+        if self.begun.remove(place).is_some() {
+            self.has_ended = true;
+            say_end(place, "the limit of an application has ended");
+        }
+    }
+
     /// Tells of limits that have ended. Returns whether any have since the last call.
     pub(super) fn end_due(&mut self) -> bool {
-        self.pass(Duration::from_nanos(host::now()));
+        let now = Duration::from_nanos(host::now());
+        self.pass(now);
+        // The book has told the ends of these before they began.
+        let late: Vec<Place> = self.past(now).collect();
+        late.iter().for_each(|place| self.forget(place));
         mem::take(&mut self.has_ended)
+    }
+
+    fn past(&self, now: Duration) -> impl Iterator<Item = Place> + '_ {
+        self.begun.iter().filter(move |(_, begun)| begun.end <= now).map(|(place, _)| *place)
     }
 
     /// Ends the limits that do not stand any more: a rule of an operator has taken their place.
@@ -148,14 +175,15 @@ impl InForce {
 
     /// Ends all limits, which the instance does not have any more.
     pub(super) fn end_all(&mut self) {
-        let all: Vec<Place> = self.begun.keys().copied().collect();
+        let all: Vec<Place> = self.places().collect();
         all.into_iter()
             .for_each(|place| self.end(place, "the limit of an application has ended with the mode of the file"));
         self.has_leftovers = false;
         self.show();
     }
 
-    fn end(&mut self, place: Place, how: &str) {
+    /// Ends a limit, which the instance does not have any more.
+    pub(super) fn end(&mut self, place: Place, how: &str) {
         self.book.end(place, Duration::from_nanos(host::now()));
         if self.begun.remove(&place).is_some() {
             say_end(&place, how);
@@ -215,7 +243,32 @@ fn say_end(place: &Place, how: &str) {
     say(Level::Info, &format!("{} tcp/{}: {how}", place.source, place.port));
 }
 
+pub(super) fn refused(reason: Reason, why: impl ToString) -> Answer {
+    Answer::Refused { reason, why: why.to_string() }
+}
+
 /// Returns seconds, rounded up.
 pub(super) fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_whose_end_is_past_does_not_begin() {
+        let mut in_force = InForce::of(Shown::default());
+        let (source, now) = (Prefix::host([192, 0, 2, 1].into()), Duration::from_nanos(host::now()));
+        let mut begin = |place, end| {
+            let asker = Asker { rule: "a".to_owned(), client: None, user: None, connection: None, host: None };
+            let (answer, mut answered) = oneshot::channel();
+            in_force.begun(Begin { place, end, times: 1, asker, answer: Some(answer) });
+            (answered.try_recv().unwrap(), in_force.has_begun_any(), in_force.end_due())
+        };
+        let late = (refused(Reason::Unknown, LATE), false, true);
+        assert_eq!(begin(Place { source, port: 443 }, now), late);
+        let (answer, has_begun, has_ended) = begin(Place { source, port: 443 }, now + Duration::from_secs(60));
+        assert!(matches!(answer, Answer::Stopped { .. }) && has_begun && !has_ended, "{answer:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Decides about one request: its proof, whom it spares, and whether there is room.
 
 use std::{
+    collections::HashMap,
     net::IpAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -13,7 +14,7 @@ use tokio::sync::{
 
 use super::{
     counts::Shown,
-    in_force::{Begin, InForce, whole_seconds},
+    in_force::{Begin, InForce, refused, whole_seconds},
     spared::{self, Host, Spared},
 };
 use crate::{
@@ -32,6 +33,11 @@ use crate::{
 
 /// How long the addresses of this host are known, and those of SSH clients.
 const KNOWN: Duration = Duration::from_secs(5);
+/// How long a failure to look at this host is known, and that a network may not be limited as a whole. The applications and
+/// commands that wait for the judge must not wait for the same failure each time.
+const PAUSE: Duration = Duration::from_secs(2);
+/// The most networks that are remembered.
+const NETWORKS: usize = 1_024;
 /// Requests in a second. Each asks the kernel several times.
 const REQUESTS: u32 = 1_000;
 /// Limits of other hosts in a second that are checked.
@@ -45,6 +51,12 @@ pub(super) struct Judge {
     proxies: Vec<Prefix>,
     begins: UnboundedSender<Begin>,
     known: Option<Known>,
+    /// The last failure to know it, and when that was.
+    failed: Option<(Duration, String)>,
+    /// Networks that may not be limited as a whole, and since when that is known.
+    narrow: HashMap<Place, Duration>,
+    /// How often it has changed whom this host spares.
+    changes: u64,
     asked: Second,
     heard: Second,
     pub(super) in_force: InForce,
@@ -75,6 +87,15 @@ struct Known {
     ssh: Vec<u16>,
 }
 
+impl Known {
+    fn spares(&self, place: &Place, proxies: &[Prefix]) -> Option<Spared> {
+        if self.ssh.contains(&place.port) {
+            return Some(Spared::Ssh(place.port));
+        }
+        self.host.spares(place.source, proxies, &self.sessions)
+    }
+}
+
 /// What a line gets.
 pub(super) enum Reply {
     Now(Answer),
@@ -89,6 +110,9 @@ impl Judge {
             proxies: Vec::new(),
             begins,
             known: None,
+            failed: None,
+            narrow: HashMap::new(),
+            changes: 0,
             asked: Second::default(),
             heard: Second::default(),
             in_force: InForce::of(shown),
@@ -97,7 +121,10 @@ impl Judge {
 
     /// Applies the table of a file.
     pub(super) fn follow(&mut self, mode: Option<Mode>, proxies: &[Prefix]) {
-        self.proxies = proxies.to_vec();
+        if self.proxies != proxies {
+            self.proxies = proxies.to_vec();
+            self.changes += 1;
+        }
         self.in_force.follow(mode);
     }
 
@@ -132,7 +159,7 @@ impl Judge {
             self.in_force.book.is_wide(*network, place) && !self.in_force.book.in_force_at(*network, now)
         };
         let network = network.filter(is_due);
-        let may_widen = network.is_some_and(|network| matches!(self.permits(network, now), Ok(Ok(()))));
+        let may_widen = network.is_some_and(|network| self.may_widen(network, now));
         self.in_force.pass(now);
         Ok(Reply::Now(match self.in_force.book.ask(address, port, may_widen, now) {
             Outcome::New { place, end, times } => {
@@ -193,13 +220,22 @@ impl Judge {
         self.in_force.show();
     }
 
+    /// Returns whether a network may be limited as a whole.
+    fn may_widen(&mut self, network: Place, now: Duration) -> bool {
+        self.narrow.retain(|_, since| now.saturating_sub(*since) < PAUSE);
+        if self.narrow.contains_key(&network) || self.narrow.len() >= NETWORKS {
+            return false;
+        }
+        let may_widen = matches!(self.permits(network, now), Ok(Ok(())));
+        if !may_widen {
+            self.narrow.insert(network, now);
+        }
+        may_widen
+    }
+
     /// Returns why a place is not limited, whoever asks.
     fn permits(&mut self, place: Place, now: Duration) -> Result<Result<(), (Reason, String)>, Error> {
-        let Known { host, sessions, ssh, .. } = self.known(now)?;
-        if ssh.contains(&place.port) {
-            return Ok(Err((Reason::Spared, Spared::Ssh(place.port).to_string())));
-        }
-        if let Some(spared) = host.spares(place.source, &self.proxies, &sessions) {
+        if let Some(spared) = self.spares(&place, now)? {
             return Ok(Err((Reason::Spared, spared.to_string())));
         }
         let view = View::open(&self.pins)?;
@@ -207,6 +243,20 @@ impl Judge {
             return Ok(Err((Reason::Ruled, format!("{} is not one source", place.source))));
         }
         Ok(spared::limit(view.tables(), &place)?.map(drop).map_err(|why| (Reason::Ruled, why)))
+    }
+
+    /// Returns why this host spares a place now, whatever its rules are.
+    pub(super) fn spares(&mut self, place: &Place, now: Duration) -> Result<Option<Spared>, Error> {
+        let known = self.known(now)?;
+        Ok(known.spares(place, &self.proxies))
+    }
+
+    /// Returns the limits in force that this host spares by now, and the number of that change. None if nothing has
+    /// changed since the change `seen`, or if the host cannot be looked at.
+    pub(super) fn spared(&mut self, seen: u64) -> Option<(u64, Vec<(Place, Spared)>)> {
+        let known = self.known(Duration::from_nanos(host::now())).ok()?;
+        let spared = |place: Place| Some((place, known.spares(&place, &self.proxies)?));
+        (self.changes != seen).then(|| (self.changes, self.in_force.places().filter_map(spared).collect()))
     }
 
     fn say_in_shadow(&self, Place { source, port }: &Place, life: Duration, times: u32, asker: &Asker) {
@@ -219,17 +269,27 @@ impl Judge {
         if let Some(known) = self.known.as_ref().filter(|known| now.saturating_sub(known.at) < KNOWN) {
             return Ok(known.clone());
         }
-        let sessions = ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer).collect();
-        let known = Known { at: now, host: Host::read()?, sessions, ssh: ssh::ports() };
+        if let Some((_, error)) = self.failed.as_ref().filter(|(at, _)| now.saturating_sub(*at) < PAUSE) {
+            return Err(Error::Netlink(error.clone()));
+        }
+        let ssh = ssh::ports();
+        let read = Host::read().and_then(|host| Ok((host, ssh::peers(&ssh)?)));
+        let (host, peers) = read.inspect_err(|error| self.failed = Some((now, reason(error))))?;
+        let sessions =
+            ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer).chain(peers).collect();
+        let known = Known { at: now, host, sessions, ssh };
+        let is_same = |old: &Known| (&old.host, &old.sessions, &old.ssh) == (&known.host, &known.sessions, &known.ssh);
+        self.changes += u64::from(!self.known.as_ref().is_some_and(is_same));
         self.known = Some(known.clone());
         Ok(known)
     }
 }
 
-pub(super) fn refused(reason: Reason, why: impl ToString) -> Answer {
-    Answer::Refused { reason, why: why.to_string() }
-}
-
 fn unknown(error: Error) -> Answer {
     refused(Reason::Unknown, error)
+}
+
+/// Returns an error without what [`Error::Netlink`] says before it.
+fn reason(error: &Error) -> String {
+    if let Error::Netlink(reason) = error { reason.clone() } else { error.to_string() }
 }

@@ -21,12 +21,17 @@ use crate::{
             services::Services,
             target::Target,
         },
+        sys::host,
+        tables::open::Tables,
     },
     stops::{Place, Reason},
 };
 
 /// The most ports with stopped clients at a time. Each takes one of the services that operators can have.
 const PORTS: usize = 16;
+
+/// Why a limit does not begin whose end is past.
+pub(super) const LATE: &str = "the kernel was busy until the limit would have ended: ask again";
 
 /// Returns the packets that a limit applies to.
 pub(super) fn target(place: &Place) -> Target {
@@ -49,8 +54,14 @@ pub(super) fn set(pins: &Path, places: &[(Place, Duration)]) -> Result<Vec<Set>,
     // Unlike a rule of an operator, it lifts no ban.
     let mut change = Change { keeps_bans: true, ..Change::default() };
     let mut outcomes = Vec::new();
+    // The lock of the instance may have been busy for long.
+    let now = Duration::from_nanos(host::now());
     for (place, end) in places {
         let target = target(place);
+        if *end <= now {
+            outcomes.push(Err((Reason::Unknown, LATE.to_owned())));
+            continue;
+        }
         // The operator can have set a rule since the request was checked.
         let spec = match spared::limit(&instance.tables, place)? {
             Ok(spec) => spec,
@@ -84,6 +95,16 @@ pub(super) fn delete_all(pins: &Path) -> Result<(), Error> {
     delete(pins, applications::all)
 }
 
+/// Deletes the limits of these places.
+///
+/// # Errors
+///
+/// Those of [`Instance::change`].
+pub(super) fn delete_these(pins: &Path, places: &[Place]) -> Result<(), Error> {
+    let these: HashSet<Target> = places.iter().map(target).collect();
+    delete(pins, |tables| Ok(applications::all(tables)?.into_iter().filter(|target| these.contains(target)).collect()))
+}
+
 /// Deletes limits that have ended. They act no more, but take room.
 ///
 /// # Errors
@@ -93,10 +114,7 @@ pub(super) fn delete_ended(pins: &Path) -> Result<(), Error> {
     delete(pins, applications::ended)
 }
 
-fn delete(
-    pins: &Path,
-    which: fn(&crate::dataplane::tables::open::Tables) -> Result<Vec<Target>, Error>,
-) -> Result<(), Error> {
+fn delete(pins: &Path, which: impl Fn(&Tables) -> Result<Vec<Target>, Error>) -> Result<(), Error> {
     // Most daemons have none, and need no lock to know that.
     match View::open(pins) {
         Err(Error::NotAttached) => return Ok(()),

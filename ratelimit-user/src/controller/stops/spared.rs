@@ -50,7 +50,7 @@ pub(super) enum Spared {
 }
 
 /// What the daemon knows of its host.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Host {
     /// Its addresses.
     pub(super) own: Vec<IpAddr>,
@@ -93,7 +93,7 @@ fn is_special(source: Prefix) -> bool {
 
 /// Returns the limit of a place for an application. Otherwise why the operator decides about it: a rule for a prefix
 /// around or inside it, a list or a ban applies, or would without something that outranks it, or the default limit is
-/// not above the one for an application.
+/// hardly above the one for an application.
 pub(super) fn limit(tables: &Tables, place: &Place) -> Result<Result<RuleSpec, String>, Error> {
     let Place { source, port } = place;
     let services = Services::read(tables)?;
@@ -114,7 +114,7 @@ pub(super) fn limit(tables: &Tables, place: &Place) -> Result<Result<RuleSpec, S
     if !source.is_host() && has_rules_inside(tables, *source)? {
         return Ok(Err(format!("rules are about parts of {source}")));
     }
-    let as_strict = || format!("the default limit of {source} does not admit more than a stopped client may send");
+    let as_strict = || format!("the default limit of {source} admits hardly more than a stopped client may send");
     Ok(penalty::of(default.map(AsRef::as_ref)).ok_or_else(as_strict))
 }
 

@@ -15,13 +15,13 @@ use tokio::{
 
 use super::{
     desk::Desk,
-    in_force::Begin,
-    judge::{Judge, refused},
+    in_force::{Begin, refused},
+    judge::Judge,
     kernel,
 };
 use crate::{
     controller::notify::journal::{Level, say},
-    dataplane::Error,
+    dataplane::{Error, sys::host},
     stops::Reason,
 };
 
@@ -38,6 +38,8 @@ pub(super) struct Writer {
     desk: Desk,
     /// The generation of rules with which all limits stood.
     seen: Option<u32>,
+    /// The change of spared addresses with which all limits stood.
+    checked: u64,
     /// When rules that have ended are to be deleted.
     clean: Option<Instant>,
     has_failed: bool,
@@ -45,7 +47,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn of(pins: &Path, desk: &Desk) -> Self {
-        Self { pins: pins.to_owned(), desk: desk.clone(), seen: None, clean: None, has_failed: false }
+        Self { pins: pins.to_owned(), desk: desk.clone(), seen: None, checked: 0, clean: None, has_failed: false }
     }
 
     /// Works until no limit can begin any more.
@@ -80,11 +82,15 @@ impl Writer {
         spawn_blocking(move || work(&pins)).await.unwrap_or(Err(Error::NotAttached))
     }
 
-    async fn begin(&mut self, mut batch: Vec<Begin>) {
+    async fn begin(&mut self, batch: Vec<Begin>) {
         self.leave_none_behind().await;
         if !self.judge().in_force.may_begin() {
             let why = "limits cannot begin now: the log of the daemon tells why".to_owned();
             return batch.into_iter().for_each(|begin| self.refuse(begin, Reason::Unknown, why.clone()));
+        }
+        let mut batch = self.not_spared(batch);
+        if batch.is_empty() {
+            return;
         }
         let places: Vec<_> = batch.iter().map(|begin| (begin.place, begin.end)).collect();
         match self.with(move |pins| kernel::set(pins, &places)).await {
@@ -106,14 +112,24 @@ impl Writer {
         }
     }
 
+    /// Returns the limits that the host does not spare now. It may have changed since it was asked.
+    fn not_spared(&self, batch: Vec<Begin>) -> Vec<Begin> {
+        let mut others = Vec::new();
+        for begin in batch {
+            let spared = self.judge().spares(&begin.place, Duration::from_nanos(host::now()));
+            match spared {
+                Ok(None) => others.push(begin),
+                Ok(Some(spared)) => self.refuse(begin, Reason::Spared, spared.to_string()),
+                Err(error) => self.refuse(begin, Reason::Unknown, error.to_string()),
+            }
+        }
+        others
+    }
+
     fn refuse(&self, begin: Begin, reason: Reason, why: String) {
         let mut judge = self.judge();
-        judge.in_force.never_begun(begin.place);
-        if let Some(answer) = begin.answer {
-            let refused = refused(reason, why);
-            judge.in_force.count(&refused);
-            let _ = answer.send(refused);
-        }
+        judge.in_force.never_begun(begin.place, begin.end);
+        judge.in_force.answer(begin.answer, refused(reason, why));
     }
 
     async fn step(&mut self) {
@@ -121,6 +137,7 @@ impl Writer {
         if self.judge().in_force.end_due() {
             self.clean.get_or_insert_with(|| Instant::now() + CLEAN);
         }
+        self.end_spared().await;
         if self.judge().in_force.has_begun_any() {
             let seen = self.seen;
             // A change that is under way shows itself at the next step.
@@ -134,6 +151,33 @@ impl Writer {
         }
     }
 
+    /// Ends limits of addresses that the host spares by now.
+    async fn end_spared(&mut self) {
+        if !self.judge().in_force.has_begun_any() {
+            return;
+        }
+        let spared = self.judge().spared(self.checked);
+        let Some((change, spared)) = spared else { return };
+        let places: Vec<_> = spared.iter().map(|(place, _)| *place).collect();
+        match self.with(move |pins| kernel::delete_these(pins, &places)).await {
+            Ok(()) => {
+                (self.checked, self.has_failed) = (change, false);
+                for (place, why) in spared {
+                    self.judge().in_force.end(place, &format!("the limit of an application has ended: {why}"));
+                }
+                self.judge().in_force.show();
+            }
+            Err(error) => self.warn(&error),
+        }
+    }
+
+    fn warn(&mut self, error: &Error) {
+        if !self.has_failed {
+            self.has_failed = true;
+            say(Level::Warning, &format!("limits of applications stay until their ends: {error}"));
+        }
+    }
+
     /// Deletes the limits of a daemon before, and all limits if the file wants none any more.
     async fn leave_none_behind(&mut self) {
         if !self.judge().in_force.has_leftovers() {
@@ -144,11 +188,7 @@ impl Writer {
                 self.judge().in_force.end_all();
                 (self.clean, self.has_failed) = (None, false);
             }
-            Err(error) if !self.has_failed => {
-                self.has_failed = true;
-                say(Level::Warning, &format!("limits of applications stay until their ends: {error}"));
-            }
-            Err(_) => {}
+            Err(error) => self.warn(&error),
         }
     }
 }

@@ -43,18 +43,19 @@ impl Instance {
         let changes = |name: &String| change.deleted.contains(name) || change.set.iter().any(|list| list.name == *name);
         let mut freed = if before.iter().any(|list| changes(&list.name)) { policies::OF_RULES } else { 0 };
         edit::look_at(self, needed)?;
-        // Limits of applications give way to lists of an operator.
-        let prefixes = change.set.iter().flat_map(|list| list.entries.iter());
-        let deleted = applications::met_by(&self.tables, prefixes)?;
-        if !deleted.is_empty() {
-            self.change(&Change { deleted, ..Change::default() }, &mut |_| {}, &|_| Ok(()))?;
-        }
         let pins = self.pins().to_owned();
         let outcome = change::apply(Some(&pins), &mut self.tables, change, check);
         if outcome.is_err() {
             freed |= needed;
         }
         edit::spare(self, freed);
-        outcome
+        outcome?;
+        // Limits of applications give way to lists of an operator, but not to those that fail.
+        let prefixes = change.set.iter().flat_map(|list| list.entries.iter());
+        let deleted = applications::met_by(&self.tables, prefixes)?;
+        if !deleted.is_empty() {
+            self.change(&Change { deleted, ..Change::default() }, &mut |_| {}, &|_| Ok(()))?;
+        }
+        Ok(())
     }
 }

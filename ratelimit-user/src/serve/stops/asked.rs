@@ -4,14 +4,14 @@ use std::{fmt, net::IpAddr};
 
 use scc::{HashCache, hash_cache::Entry};
 
+use crate::stops::LONGEST;
+
 /// The most clients that are remembered. One that is forgotten is asked for again, which changes nothing.
 const MOST: usize = 1 << 12;
 const SECOND: u64 = 1_000_000_000;
 /// Time until the next request about a client without a limit. A connection that was closed is no proof, and the client
 /// soon opens another one.
 pub(super) const PAUSE: u64 = SECOND;
-/// The longest limit that is believed, in seconds.
-const LONGEST: u64 = 3_600;
 
 /// A client as the daemon limits it: its address, and the port of this host.
 pub(super) type Place = (IpAddr, u16);
@@ -53,8 +53,8 @@ impl Asked {
 
     /// Notes that a client, asked for at this time, is limited for so many seconds.
     pub(super) fn limited(&self, place: Place, at: u64, seconds: u64) {
-        // An answer of zero seconds must not let each request ask.
-        let until = at.saturating_add(seconds.clamp(1, LONGEST) * SECOND);
+        // An answer of zero seconds must not let each request ask, and no limit is longer than the longest.
+        let until = at.saturating_add(seconds.clamp(1, LONGEST.as_secs()) * SECOND);
         if let Some(mut known) = self.0.get_sync(&place) {
             *known.get_mut() = until;
         }

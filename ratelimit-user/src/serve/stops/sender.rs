@@ -19,8 +19,10 @@ use crate::{
     wire::{part, random},
 };
 
-/// The time in which the daemon must accept a connection, and answer a line.
-const DEADLINE: Duration = Duration::from_millis(250);
+/// The time in which the daemon must accept a connection.
+const CONNECT: Duration = Duration::from_millis(250);
+/// The time in which it must answer a line. For the first limit, the kernel can load another program.
+const ANSWER: Duration = Duration::from_secs(5);
 /// The longest answer in bytes.
 const LONGEST: u64 = 4_096;
 /// The shortest and the longest time between two tries to connect.
@@ -94,7 +96,7 @@ impl Sender {
     }
 
     async fn connect(&mut self) -> io::Result<()> {
-        let stream = timeout(DEADLINE, UnixStream::connect(&self.socket)).await.map_err(|_| late())??;
+        let stream = timeout(CONNECT, UnixStream::connect(&self.socket)).await.map_err(|_| late(CONNECT))??;
         self.open = Some(BufReader::new(stream));
         Ok(())
     }
@@ -106,7 +108,7 @@ impl Sender {
             self.connect().await?;
         }
         let Some(mut open) = self.open.take() else { return Err(io::ErrorKind::NotConnected.into()) };
-        let answer = timeout(DEADLINE, exchange(&mut open, line)).await.map_err(|_| late())??;
+        let answer = timeout(ANSWER, exchange(&mut open, line)).await.map_err(|_| late(ANSWER))??;
         self.open = Some(open);
         Ok(answer)
     }
@@ -149,6 +151,6 @@ async fn exchange(open: &mut BufReader<UnixStream>, line: &[u8]) -> io::Result<A
     serde_json::from_slice(&answer).map_err(|_| io::Error::other("the answer is not that of a daemon"))
 }
 
-fn late() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} ms", DEADLINE.as_millis()))
+fn late(deadline: Duration) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} ms", deadline.as_millis()))
 }

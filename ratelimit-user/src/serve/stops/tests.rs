@@ -152,6 +152,22 @@ fn a_request_without_a_connection_or_from_a_shared_address_is_not_sent() {
 }
 
 #[test]
+fn a_caller_that_names_no_connection_has_nobody_stopped() {
+    let socket = Socket::new();
+    let (stops, mut sender, limiter) = started(&socket.0);
+    let attributes = [("user", "17"), ("key", "secret"), ("ip", "0.0.0.1")];
+    let note = |connection, tenth: u64| {
+        let now = BEGIN + tenth * SECOND / 10;
+        stops.note(&attributes, connection, limiter.check(&attributes, 1, now).stop, now);
+    };
+    (0..100).for_each(|tenth| note(None, tenth));
+    // The client itself is refused once, and then goes on.
+    (100..250).for_each(|tenth| note(Some(connection(1)), tenth));
+    assert!(sender.asks.try_recv().is_err());
+    assert_eq!((count(&stops, "no_connection"), count(&stops, "shared")), (99, 150));
+}
+
+#[test]
 fn requests_beyond_the_queue_are_dropped_and_counted() {
     let socket = Socket::new();
     let (stops, sender, limiter) = started(&socket.0);
@@ -195,6 +211,18 @@ fn a_daemon_that_closes_an_idle_connection_gets_the_next_request_over_another_on
 }
 
 #[test]
+fn a_daemon_that_first_loads_a_program_is_not_gone() {
+    let socket = Socket::new();
+    let daemon = daemon(&socket.0, |stream| {
+        thread::sleep(Duration::from_secs(3));
+        writeln!(stream, "{WOULD_STOP}").unwrap();
+    });
+    let (_stops, mut sender, _) = started(&socket.0);
+    assert_eq!(send(&mut sender, [1]), [Outcome::WouldStop]);
+    assert_eq!(daemon.join().unwrap().len(), 1);
+}
+
+#[test]
 fn a_silent_or_hostile_daemon_costs_bounded_time_and_memory() {
     type Answer = fn(&mut UnixStream);
     let answers: [Answer; 4] = [
@@ -210,7 +238,7 @@ fn a_silent_or_hostile_daemon_costs_bounded_time_and_memory() {
         let begin = Instant::now();
         // The second one comes while the daemon is left out.
         assert_eq!(send(&mut sender, [1, 2]), [Outcome::Unanswered; 2]);
-        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < Duration::from_secs(8), "{:?}", begin.elapsed());
         assert_eq!(daemon.join().unwrap(), ["{}"]);
     }
 }
@@ -223,5 +251,5 @@ fn a_limit_of_no_time_or_of_ages_is_not_believed() {
     asked.limited(place, 0, 0);
     assert!(!asked.begin(place, SECOND - 1) && asked.begin(place, SECOND));
     asked.limited(place, SECOND, u64::MAX);
-    assert!(!asked.begin(place, 3_600 * SECOND) && asked.begin(place, 3_601 * SECOND));
+    assert!(!asked.begin(place, 600 * SECOND) && asked.begin(place, 601 * SECOND));
 }

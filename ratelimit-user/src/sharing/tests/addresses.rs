@@ -32,25 +32,29 @@ fn only_attributes_that_say_who_asks_tell_clients_apart() {
 fn requests_without_a_name_are_those_of_one_other_client() {
     let sharing = Sharing::new([1, 2]);
     let (who, origin) = (Who::of(&rule(&["user"])), direct("192.0.2.1"));
-    for _ in 0..5 {
-        sharing.note(&who, origin, &[("ip", "192.0.2.1")], false, BEGIN);
+    for number in 0..5 {
+        sharing.note(&who, origin, &[("ip", "192.0.2.1")], false, BEGIN + number);
     }
     assert!(stops(&sharing, &who, origin, &[("user", "17")]));
     let shared = direct("192.0.2.2");
-    for _ in 0..6 {
-        sharing.note(&who, shared, &[("ip", "192.0.2.2")], false, BEGIN);
+    for number in 0..6 {
+        sharing.note(&who, shared, &[("ip", "192.0.2.2")], false, BEGIN + number);
     }
     assert!(!stops(&sharing, &who, shared, &[("user", "17")]));
 }
 
 #[test]
-fn the_address_of_a_proxy_is_never_stopped_for_a_client_behind_it() {
+fn an_address_is_never_stopped_for_a_client_behind_a_proxy_or_without_a_connection() {
     let sharing = Sharing::new([1, 2]);
     let who = Who::of(&rule(&["ip"]));
     let proxied = Origin::of(Some(ip("192.0.2.1")), Some(ip("203.0.113.7"))).unwrap();
     assert!(!stops(&sharing, &who, proxied, &[("ip", "203.0.113.7")]));
     // Nor for one of which the caller does not know that it is behind the proxy.
     assert!(!stops(&sharing, &who, direct("192.0.2.1"), &[("ip", "192.0.2.1")]));
+    // Nor for one whose connection is not known.
+    let said = Origin::of(None, Some(ip("192.0.2.2"))).unwrap();
+    assert!(!stops(&sharing, &who, said, &[("ip", "192.0.2.2")]));
+    assert!(!stops(&sharing, &who, direct("192.0.2.2"), &[("ip", "192.0.2.2")]));
     let same = Origin::of(Some(ip("::ffff:192.0.2.9")), Some(ip("192.0.2.9"))).unwrap();
     assert_eq!(same, direct("192.0.2.9"));
     assert!(stops(&sharing, &who, same, &[("ip", "192.0.2.9")]));
@@ -70,19 +74,21 @@ fn hosts_of_an_ipv6_network_share_it() {
 }
 
 #[test]
-fn a_million_addresses_take_bounded_memory_and_stop_nobody() {
+fn a_million_requests_of_many_addresses_take_bounded_memory_and_stop_nobody() {
     let sharing = Sharing::new([1, 2]);
     let who = Who::of(&rule(&["user"]));
     let origin = |number: u32| Origin::of(Some(IpAddr::from(number.to_be_bytes())), None).unwrap();
-    for number in 0..1_000_000 {
-        assert!(!sharing.note(&who, origin(number), &[("user", "17")], true, BEGIN + u64::from(number)));
+    // Each one is refused ten times, in ten seconds.
+    for (second, number) in (0..10).flat_map(|second| (0..100_000).map(move |number| (second, number))) {
+        let now = BEGIN + second * 2 * SECOND + u64::from(number);
+        assert!(!sharing.note(&who, origin(number), &[("user", "17")], true, now));
     }
     assert!(sharing.len() <= ADDRESSES, "{}", sharing.len());
     // An address that goes on asking meanwhile is remembered, because others were silent for longer.
     let kept = direct("198.51.100.1");
     let mut may_stop = false;
     for number in 0..100_000 {
-        let now = BEGIN + u64::from(number) * KNOWN / 50_000;
+        let now = BEGIN + u64::from(number) * KNOWN / 50_000 + 60 * SECOND;
         sharing.note(&who, origin(number), &[("user", "18")], true, now);
         if number % 100 == 0 {
             may_stop = sharing.note(&who, kept, &[("user", "17")], true, now);

@@ -8,6 +8,9 @@ use xtask::documents::page::Page;
 use super::Server;
 use crate::metrics::series;
 
+/// The line of the recipe that names the client.
+const USER: &str = "# proxy_set_header X-Attribute-User $ssl_client_s_dn;";
+
 /// Returns the status of a page, and its header `Retry-After`.
 fn page(sandbox: &Sandbox, path: &str) -> (u16, String) {
     let mut curl = Command::new("curl");
@@ -30,14 +33,17 @@ fn page(sandbox: &Sandbox, path: &str) -> (u16, String) {
 #[test]
 fn nginx_passes_429_on_as_the_documents_show_it_and_lets_requests_pass_without_the_server() {
     let sandbox = Sandbox::new();
-    let rule = "stops = \"/nowhere/stops\"\n[[check]]\nname = \"login\"\nmatch = { path = \"/login\" }\nkey = \"ip\"\n\
+    let rule = "stops = \"/nowhere/stops\"\n[[check]]\nname = \"login\"\nmatch = { path = \"/login\" }\nkey = \"user\"\n\
                 limits = \"2/m\"\nstop-at-nic = true\n";
     let server = Server::start(&sandbox, rule);
     let page_of_docs =
         Page::read(&Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(""), "docs/requests.md").unwrap();
     let recipe = page_of_docs.blocks.iter().find(|block| block.language == "nginx").unwrap();
+    assert!(recipe.code.contains(USER), "{}", recipe.code);
     let config = recipe
         .code
+        .replace(USER, USER.trim_start_matches("# "))
+        .replace("$ssl_client_s_dn", "17")
         .replace("proxy_pass http://application;", "try_files /index.html =404;")
         .replace("/run/ratelimit-check/check.sock", server.socket.to_str().unwrap());
     let _nginx = Nginx::start(&sandbox, 8000, &config, "page").unwrap();

@@ -1,14 +1,14 @@
-//! A server that asks the daemon to stop clients, with real connections. The daemon is in shadow.
+//! A server that asks the daemon to stop clients, with real connections. The daemon is in shadow, but in one test.
 
 use std::{
-    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::unix::net::UnixListener,
     path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Daemon, Folder, PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4};
 use rustix::{
     net::{AddressFamily, SocketType, bind, connect, socket},
     process::Signal,
@@ -74,7 +74,7 @@ fn ask_until(server: &Server, questions: &[Value], outcome: &str) -> Vec<Answer>
         if count(server, outcome) > 0.0 {
             return answers;
         }
-        assert!(begin.elapsed() < PATIENCE, "{answers:?}");
+        assert!(begin.elapsed() < PATIENCE, "{answers:?} {}", server.call("GET /metrics HTTP/1.1", "").body);
         // A client that asks twenty times per second.
         thread::sleep(Duration::from_millis(50));
     }
@@ -117,6 +117,38 @@ fn a_client_that_goes_on_is_asked_for_once_and_a_shared_address_never() {
     let scrape = scrape(&ratelimit);
     let requests = scrape.iter().filter(|(name, _)| name.starts_with("ratelimit_stop_requests_total"));
     assert_eq!(requests.map(|(_, count)| count).sum::<f64>(), 1.0);
+    server.end();
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_client_that_goes_on_is_limited_in_the_kernel_and_others_are_not() {
+    let (sandbox, folder) = (Sandbox::new(), Folder::new());
+    let ratelimit = Ratelimit::new(&sandbox);
+    let stops = folder.file().with_file_name("stops");
+    let file = format!("{DAEMON}[stops]\nsocket = \"{}\"\nmode = \"on\"\n", stops.display());
+    let mut daemon: Daemon = start(&sandbox, &ratelimit, &folder, &file);
+    let (server, _) = serve(&sandbox, &stops);
+    let listener = listener(&sandbox);
+    let client = Client::connect(&sandbox, &listener, PEER_IPV4.into());
+    // The daemon first loads another program, and its answer is awaited.
+    ask_until(&server, &[client.question("17")], "stopped");
+    let line = daemon.line();
+    assert!(line.starts_with("ratelimit: 10.9.0.2 tcp/8443: limited for "), "{line}");
+    assert!(line.contains("client user=17 exceeds login, as user 0 says"), "{line}");
+    let other = Ipv4Addr::new(10, 9, 0, 3);
+    for source in [PEER_IPV4, other] {
+        Flood::of(Frame::ack(source, 8_443)).send(&sandbox, 500);
+    }
+    let dropped = |source: Ipv4Addr| {
+        let why = ratelimit.json(&format!("why {source} --service tcp/8443"));
+        why["dropped"]["packets"].as_u64().unwrap()
+    };
+    assert!(dropped(PEER_IPV4) >= 400);
+    assert_eq!(dropped(other), 0);
+    // No answer was late.
+    assert_eq!(["unanswered", "refused"].map(|outcome| count(&server, outcome)), [0.0, 0.0]);
     server.end();
     daemon.end();
     ratelimit.ok("detach --all");

@@ -21,8 +21,10 @@ use crate::{
         Error,
         error::ServicesError,
         rules::{
-            batch::Change,
+            batch::{Change, change::end},
+            list::{self, Listed},
             services::Services,
+            spec::RuleSpec,
             target::{Sources, Target},
         },
         sys::host,
@@ -61,19 +63,42 @@ pub(crate) fn standing(tables: &Tables) -> Result<Vec<Target>, Error> {
     those(tables, |rule| rule.expires > now)
 }
 
+/// Returns a change that sets the rules for applications in force again, with the same ends.
+pub(super) fn again(tables: &Tables) -> Result<Change, Error> {
+    let now = host::now();
+    let mut change = Change { keeps_bans: true, ..Change::default() };
+    for Listed { target, spec, expires_in, .. } in
+        list::of_entries(tables, entries(tables, |rule| rule.expires > now)?)?
+    {
+        change.add(target, change.specs.len(), end(expires_in), APPLICATION, None);
+        change.specs.push(RuleSpec::clone(&spec));
+    }
+    Ok(change)
+}
+
+fn entries(tables: &Tables, wanted: impl Fn(&Rule) -> bool) -> Result<Vec<(Source, Rule)>, Error> {
+    // Each of these rules is for a service of one TCP port. Without one, the rules need not be read.
+    let is_port = |service: Service| matches!(service, Service::Ports(Transport::Tcp, first, last) if first == last);
+    if tables.control()?.features & FEATURE_SERVICES == 0
+        || !Services::read(tables)?.iter().any(|(service, _)| is_port(service))
+    {
+        return Ok(Vec::new());
+    }
+    let rules = rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?);
+    Ok(rules.filter(|(_, rule)| rule.origin == APPLICATION && wanted(rule)).collect())
+}
+
 fn those(tables: &Tables, wanted: impl Fn(&Rule) -> bool) -> Result<Vec<Target>, Error> {
-    // Each of these rules is for a service.
-    if tables.control()?.features & FEATURE_SERVICES == 0 {
+    let these = entries(tables, wanted)?;
+    if these.is_empty() {
         return Ok(Vec::new());
     }
     let services = Services::read(tables)?;
-    let rules = rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?);
-    let these = rules.filter(|(_, rule)| rule.origin == APPLICATION && wanted(rule));
     let target = |(source, _): (Source, Rule)| {
         let service = services.of_class(source.class as Class)?;
         Some(Target::prefix(Prefix::of(&source, source.prefix)).of(service))
     };
-    Ok(these.filter_map(target).collect())
+    Ok(these.into_iter().filter_map(target).collect())
 }
 
 /// Returns the targets of rules for applications that a rule for one of these prefixes would meet.

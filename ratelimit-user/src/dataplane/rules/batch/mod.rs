@@ -86,7 +86,8 @@ pub fn lift_ban(tables: &mut Tables, target: Target) -> Result<(), Error> {
 /// It reports to `progress` how many rules are written or deleted. When all are, `check` decides whether they stay. The
 /// caller makes sure that the program looks at what the rules need. `pins` is the folder of pinned maps.
 ///
-/// Rules for applications give way: those that its rules meet, and all of them if there is no room otherwise.
+/// Rules for applications give way: those that its rules meet, and all of them if there is no room otherwise. If the
+/// change fails, they stay.
 ///
 /// # Errors
 ///
@@ -106,9 +107,15 @@ pub fn apply(
             if deleted.is_empty() {
                 return Err(error);
             }
+            let again = applications::again(tables)?;
             let gone = Change { deleted, ..Change::default() };
             apply_once(pins, tables, &gone, &mut |_| {}, &|_| Ok(()))?;
-            apply_once(pins, tables, change, progress, check)
+            let outcome = apply_once(pins, tables, change, progress, check);
+            if outcome.as_ref().is_err_and(|error| !matches!(error, Error::Written { .. })) && !again.rules.is_empty() {
+                // Without the change, they need not give way. What the operator is told is the failure of the change.
+                drop(apply_once(pins, tables, &again, &mut |_| {}, &|_| Ok(())));
+            }
+            outcome
         }
         outcome => outcome,
     }

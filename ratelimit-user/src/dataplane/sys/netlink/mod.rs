@@ -1,6 +1,7 @@
 //! Requests to rtnetlink, the kernel's interface service, and to its service about sockets.
 
 pub(crate) mod connection;
+pub(crate) mod peers;
 pub(crate) mod places;
 pub mod route;
 

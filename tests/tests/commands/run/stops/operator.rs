@@ -12,6 +12,27 @@ const GIVEN_WAY: &str =
     "ratelimit: 10.9.0.2 tcp/8443: the limit of an application has given way to the operator's rules";
 
 #[test]
+fn a_limit_of_an_address_that_becomes_spared_ends() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    let mut daemon = start_on(&sandbox, &ratelimit, &folder);
+    let listener = listener(&sandbox, VICTIM_IPV4);
+    let connection = Connection::from(&sandbox, &listener, PEER_IPV4);
+    // The second limit lasts for 20 seconds, so it does not end by itself meanwhile.
+    stop(&folder, &connection, &mut daemon);
+    assert!(daemon.line().ends_with("the limit of an application has ended"));
+    stop(&folder, &connection, &mut daemon);
+    folder.write(&file(&folder, "mode = \"on\"\ntrusted-proxies = [\"10.9.0.0/24\"]\n"));
+    assert!(daemon.line().contains("reloaded"));
+    let line = daemon.line();
+    let why = "10.9.0.2 is within 10.9.0.0/24 of trusted-proxies, or contains it";
+    assert_eq!(line, format!("ratelimit: 10.9.0.2 tcp/8443: the limit of an application has ended: {why}"));
+    assert_eq!(limits(&ratelimit), ["default any 1000/s config"]);
+    refused(&folder, &connection.request(None), "spared", "trusted-proxies");
+    end(&ratelimit, daemon);
+}
+
+#[test]
 fn rules_and_lists_of_an_operator_take_the_place_of_a_limit() {
     let sandbox = Sandbox::new();
     let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
@@ -70,6 +91,15 @@ fn limits_make_room_for_services_of_an_operator() {
     assert_eq!(daemon.line(), GIVEN_WAY);
     refused(&folder, &connection.request(None), "ruled", "tcp/8000-9000 as a whole");
     ratelimit.ok("limit del 10.1.0.0/16 --service tcp/8000-9000");
+    // A change that fails all the same ends no limit.
+    stop(&folder, &connection, &mut daemon);
+    ratelimit.ok("limit set 10.1.0.0/16 --service tcp/8100 --packets 900/s");
+    let failed = ratelimit.run("limit set 10.1.0.0/16 --service tcp/8000-9000 --packets 900/s");
+    assert!(failed.status != 0 && failed.stderr.contains("tcp/8100"), "{failed:?}");
+    assert!(limits(&ratelimit).contains(&LIMIT.to_owned()));
+    ratelimit.ok("limit del 10.1.0.0/16 --service tcp/8100");
+    ratelimit.ok("limit del 10.9.0.2 --service tcp/8443");
+    assert_eq!(daemon.line(), GIVEN_WAY);
     // There are 255 services.
     stop(&folder, &connection, &mut daemon);
     let services = (1..=255).map(|port| format!("[service.\"udp/{port}\"]\npackets = \"1000/s\"\n"));
