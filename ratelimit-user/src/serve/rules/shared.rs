@@ -1,6 +1,7 @@
 //! Rules of callers that all servers of a fleet share: they are in the engine, and the file of a server is a copy.
 
 use std::{
+    collections::BTreeSet,
     path::Path,
     time::{Duration, Instant},
 };
@@ -8,8 +9,9 @@ use std::{
 use super::{
     entry::Entry,
     file::FileStore,
+    in_force::InForce,
     member::Member,
-    problem::Problem,
+    problem::{Problem, few_of},
     store::{ReadLog, Store, StoreError, Write},
 };
 use crate::{
@@ -50,6 +52,8 @@ pub(super) struct Shared {
     next: Option<(Version, Contents)>,
     /// Since when the engine has no rules, as far as this server knows.
     pub(super) empty: Option<Instant>,
+    /// Rules that do not fit this server.
+    left_out: BTreeSet<String>,
     /// Calls without an answer since the last one with an answer.
     failures: u32,
     /// What is wrong with reading the engine, with its rules, with writing them again, and with the copy.
@@ -72,6 +76,7 @@ impl Shared {
             followed,
             next: None,
             empty: None,
+            left_out: BTreeSet::new(),
             failures: 0,
             unread: Problem::default(),
             refused: Problem::default(),
@@ -201,7 +206,9 @@ impl Shared {
     }
 
     fn show(&self) {
-        self.member.shown.show_rules(self.known.version, self.next.is_some());
+        // Rules that are refused as a whole count as one.
+        let refused = self.left_out.len() + usize::from(self.next.is_some());
+        self.member.shown.show_rules(self.known.version, refused as u64);
     }
 }
 
@@ -238,6 +245,19 @@ impl Store for Shared {
             }
             (Ok(()), None) => {}
         }
+    }
+
+    fn leave_out(&mut self, in_force: &InForce) {
+        let is_new = |(name, _): &(&str, &str)| !self.left_out.contains(*name);
+        let (names, problems): (Vec<_>, Vec<_>) =
+            in_force.left_out().filter(is_new).map(|(name, problem)| (name.to_owned(), problem)).unzip();
+        if let Some(problem) = problems.first() {
+            let text =
+                format!("rules of callers do not fit this server, and are left out: {}: {problem}", few_of(&names));
+            tell(Level::Warning, &message(&text));
+        }
+        self.left_out = in_force.left_out().map(|(name, _)| name.to_owned()).collect();
+        self.show();
     }
 
     fn known(&self) -> Result<Contents, StoreError> {

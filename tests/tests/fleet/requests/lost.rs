@@ -93,7 +93,8 @@ fn a_server_that_was_never_in_the_fleet_does_not_replace_its_rules() {
     ask_engine::<()>(&sandbox, &["FLUSHALL"]);
     let mut stranger = Member::start(&sandbox, 8_082, stranger, "", &fleet(8_082));
     stranger.await_line("answers: limits are shared");
-    let refused = stranger.call("PUT /v1/rules/new HTTP/1.1\r\nif-none-match: *", r#"{"limits": "1/s"}"#);
+    let refused =
+        stranger.call("PUT /v1/rules/new HTTP/1.1\r\nif-none-match: *", r#"{"key": "user", "limits": "1/s"}"#);
     assert_eq!(refused.status, 503, "{refused:?}");
     assert!(refused.body["error"].as_str().unwrap().ends_with("try again in 3 s"), "{refused:?}");
     assert_eq!(version(&sandbox), 0);
@@ -110,8 +111,11 @@ fn no_version_of_an_engine_ends_changes() {
     let other = Member::join(&sandbox, 8_082);
     one.put("team", None, "1/h");
     let good = text(&sandbox);
-    let high = (1 << 51) - 1;
+    let high: u64 = (1 << 51) - 1;
     go_back(&sandbox, high, &good.replacen("version = 1", &format!("version = {high}"), 1));
+    until("both servers have that version", || {
+        [&one, &other].iter().all(|member| member.metric("ratelimit_check_rules_version") == Some(high as f64))
+    });
     let written = one.put("team", Some(1), "2/h");
     assert_eq!((written.status, written.version), (200, Some(high + 1)), "{written:?}");
     other.await_version("team", Some(high + 1));

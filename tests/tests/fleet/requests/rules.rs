@@ -157,7 +157,6 @@ fn rules_in_the_engine_that_make_no_sense_change_nothing_and_are_told_once() {
     assert_eq!(one.put("team", None, "1/h").status, 201);
     assert_eq!(one.put("team", Some(1), "2/h").status, 200);
     let good: String = ask_engine(&sandbox, &["HGET", RULES, "text"]);
-    let operators = good.replace("\"team\"", "\"own\"").replace("version = 2", "version = 9");
     let last = good.replace("version = 2", "version = 9007199254740992");
     let large = "x".repeat(10 << 20);
     let many: String = (0..2_000).map(|number| format!("[[check]]\nname = \"{number}\"\nversion = 9\n")).collect();
@@ -168,7 +167,6 @@ fn rules_in_the_engine_that_make_no_sense_change_nothing_and_are_told_once() {
         ("9", &large, "the rules are too long"),
         ("9", "version = 9\n", "make no sense"),
         ("9007199254740992", &last, "make no sense"),
-        ("9", &operators, "own is a rule of callers too"),
         ("9", &many, "at most 1000 rules"),
         ("1e99", &good, "a number is no number"),
     ] {
@@ -196,6 +194,31 @@ fn rules_in_the_engine_that_make_no_sense_change_nothing_and_are_told_once() {
     assert!(one.metric("ratelimit_check_rules_age_seconds").is_some_and(|age| age < 3.0));
     assert_eq!((one.ask("team", "17"), one.ask("team", "17"), one.ask("team", "17")), (200, 200, 429));
     one.end();
+}
+
+#[test]
+fn a_server_leaves_out_only_the_rules_that_do_not_fit_its_file() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    let one = Member::join(&sandbox, 8_081);
+    let tables = fleet(8_082) + "[[check]]\nname = \"team\"\nkey = \"user\"\nlimits = \"50/s\"\n";
+    let mut other = Member::start(&sandbox, 8_082, Folder::new(), "", &tables);
+    assert_eq!(one.put("team", None, "1/h").status, 201);
+    let line = other.await_line("left out");
+    assert!(line.contains("and are left out: team: team is a rule of callers too"), "{line}");
+    assert_eq!(one.put("fits", None, "1/h").status, 201);
+    other.await_version("fits", Some(2));
+    assert_eq!([other.ask("fits", "17"), other.ask("fits", "17")], [200, 429]);
+    assert_eq!(other.metric("ratelimit_check_rules_refused"), Some(1.0));
+    // It can change other rules, and keeps those that it leaves out.
+    assert_eq!(other.put("fits", Some(2), "2/h").version, Some(3));
+    let mut other = Member::start(&sandbox, 8_082, other.end(), "", &tables);
+    other.await_line("left out");
+    assert_eq!((one.version("team"), other.version("fits")), (Some(1), Some(3)));
+    assert_eq!(one.call("DELETE /v1/rules/team HTTP/1.1\r\nif-match: \"1\"", "").status, 200);
+    until("no rule is left out", || other.metric("ratelimit_check_rules_refused") == Some(0.0));
+    one.end();
+    other.end();
 }
 
 #[test]
