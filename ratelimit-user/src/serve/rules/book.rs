@@ -22,7 +22,6 @@ use super::{
 use crate::{
     check::Rule,
     config::requests::{stored::Contents, written::Keys},
-    text::excerpt::message,
 };
 
 /// How often a change is tried if other servers change rules meanwhile.
@@ -138,8 +137,10 @@ impl Book {
                 Ok(())
             }
             Err(problem) => {
-                store.settle(Err(problem.clone()));
-                Err(StoreError::Unusable(format!("this server refuses the rules of the fleet: {}", message(&problem))))
+                store.settle(Err(problem));
+                // Callers may not know the rules of others.
+                let reason = "this server refuses the rules of the fleet: its log has the reason";
+                Err(StoreError::Unusable(reason.to_owned()))
             }
         }
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{
     entry::Entry,
     problem::few_of,
-    shared::{HIGH, Shared, random, tell},
+    shared::{Shared, random, tell},
     store::StoreError,
 };
 use crate::{
@@ -19,7 +19,20 @@ use crate::{
 /// Time in which a server that knows the rules of a fleet writes them to an empty engine: three looks.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// A version that no changes can reach.
+const MOST: u64 = 1 << 52;
+/// A version that no changes reach unless an engine lies. From then on, only small steps are believed.
+const HIGH: u64 = 1 << 51;
+/// The largest step above that version.
+const STEP: u64 = 1 << 20;
+
 impl Shared {
+    /// Returns whether changes can lead to these rules.
+    pub(super) fn is_possible(&self, contents: &Contents) -> bool {
+        let is_near = contents.fleet == self.known.fleet && contents.version <= self.known.version.saturating_add(STEP);
+        contents.fleet.is_some() && contents.version < if is_near { MOST } else { HIGH }
+    }
+
     /// Returns whether the engine has lost rules that this server knows.
     pub(super) fn is_behind(&self, contents: &Contents) -> bool {
         if contents.fleet == self.known.fleet {

@@ -31,14 +31,10 @@ use crate::{
 /// Time for a call. The text can be large, and no request waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A version that no changes can reach.
-const MOST: u64 = 1 << 52;
-/// A version that no changes reach unless an engine lies. From then on, only small steps are believed.
-pub(super) const HIGH: u64 = 1 << 51;
-/// The largest step above that version.
-const STEP: u64 = 1 << 20;
 /// Calls without an answer after which the operator is told.
 const FAILURES: u32 = 5;
+/// What callers hear, who may not know the rules of others.
+const NONSENSE: &str = "the rules of callers in the engine make no sense: the log of the server has the reason";
 
 /// The rules of a fleet, as one server knows them.
 pub(super) struct Shared {
@@ -133,12 +129,6 @@ impl Shared {
         Ok(self.next.clone())
     }
 
-    /// Returns whether changes can lead to these rules.
-    fn is_possible(&self, contents: &Contents) -> bool {
-        let is_near = contents.fleet == self.known.fleet && contents.version <= self.known.version.saturating_add(STEP);
-        contents.fleet.is_some() && contents.version < if is_near { MOST } else { HIGH }
-    }
-
     fn unread(&mut self, error: &Error) -> StoreError {
         self.failures = self.failures.saturating_add(1);
         // The operator hears of an engine that is away from others.
@@ -156,7 +146,7 @@ impl Shared {
         let contents = Contents { version: found.version, ..Contents::default() };
         self.next = Some((found, contents));
         self.show();
-        StoreError::Unusable(problem)
+        StoreError::Unusable(NONSENSE.to_owned())
     }
 
     /// Writes all rules in place of those that the engine had last.
@@ -215,15 +205,16 @@ impl Shared {
 impl Store for Shared {
     fn news(&mut self) -> Result<Option<Contents>, StoreError> {
         let engine = self.engine()?;
+        let fleet = self.known.fleet.clone();
         let found = self.read(&engine)?;
         if self.followed.seen().is_some_and(|seen| seen.version == 0) {
             self.fill(&engine)?;
         }
         match found {
+            // The rules of a new fleet have other versions.
+            None if self.known.fleet != fleet => Ok(Some(self.known.clone())),
             // It was told already that they cannot be read.
-            Some((_, contents)) if contents.fleet.is_none() => {
-                Err(StoreError::Unusable("the rules of callers in the engine make no sense".to_owned()))
-            }
+            Some((_, contents)) if contents.fleet.is_none() => Err(StoreError::Unusable(NONSENSE.to_owned())),
             found => Ok(found.map(|(_, contents)| contents)),
         }
     }

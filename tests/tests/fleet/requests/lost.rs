@@ -68,8 +68,10 @@ fn rules_with_the_same_version_and_another_text_keep_those_of_the_server_aside()
     let before = one.rules().with_file_name("rules.toml.before");
     assert!(line.contains("the rules of callers in the engine replace team of this server"), "{line}");
     assert!(fs::read_to_string(before).unwrap().contains("2/h"));
-    let body = one.call("GET /v1/rules/team HTTP/1.1", "").body.to_string();
-    assert!(body.contains("3/h"), "{body}");
+    // The line comes a moment before.
+    until("the rules of the engine are in force", || {
+        one.call("GET /v1/rules/team HTTP/1.1", "").body.to_string().contains("3/h")
+    });
     one.end();
 }
 

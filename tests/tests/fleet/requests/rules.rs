@@ -5,7 +5,7 @@ use std::{fs, thread, time::Duration};
 use ratelimit_tests::{Folder, Redis, Sandbox};
 use rustix::process::Signal;
 
-use super::member::{Member, ask_engine, at_the_engine, fleet};
+use super::member::{Answer, Member, ask_engine, at_the_engine, fleet};
 use crate::stage::until;
 
 const RULES: &str = "{rl:m}:checks";
@@ -193,6 +193,24 @@ fn rules_in_the_engine_that_make_no_sense_change_nothing_and_are_told_once() {
     one.await_line("make no sense");
     assert!(one.metric("ratelimit_check_rules_age_seconds").is_some_and(|age| age < 3.0));
     assert_eq!((one.ask("team", "17"), one.ask("team", "17"), one.ask("team", "17")), (200, 200, 429));
+    one.end();
+}
+
+#[test]
+fn changes_that_wait_for_an_engine_are_few() {
+    let sandbox = Sandbox::new();
+    let redis = Redis::start(&sandbox, &[]);
+    let one = Member::join(&sandbox, 8_081);
+    assert_eq!(one.put("team", None, "1/h").status, 201);
+    redis.process.signal(Signal::STOP);
+    let answers: Vec<_> = thread::scope(|scope| {
+        let calls: Vec<_> = (0..60).map(|_| scope.spawn(|| one.put("team", Some(1), "2/h"))).collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect()
+    });
+    redis.process.signal(Signal::CONT);
+    assert!(answers.iter().all(|answer| answer.status == 503), "{answers:?}");
+    let full = |answer: &&Answer| answer.body["error"].as_str().unwrap().contains("wait already");
+    assert!((1..=44).contains(&answers.iter().filter(full).count()), "{answers:?}");
     one.end();
 }
 
