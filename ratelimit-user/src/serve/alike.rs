@@ -8,7 +8,10 @@ use super::{
     in_fleet::{InFleet, Link},
     rules::{Book, Problem, few_of},
 };
-use crate::fleet::kept::{bans, limits};
+use crate::fleet::{
+    error::Error,
+    kept::{bans, limits},
+};
 
 /// Time between two looks.
 const STEP: Duration = Duration::from_secs(5);
@@ -23,13 +26,23 @@ pub(super) async fn follow(
     [name, address]: [String; 2],
 ) -> Infallible {
     let server = bans::host(&name, &address);
-    let mut differ = Problem::default();
+    let [mut differ, mut unknown] = [Problem::default(), Problem::default()];
     loop {
         let engine = link.borrow_and_update().clone();
         if let Some(engine) = engine {
             let in_force = book.in_force();
-            // What the engine says of that is not worth a connection.
-            if let Ok(found) = limits::compare(&engine, &server, LIFE, &in_force.limits_of_operator()).await {
+            let compared = limits::compare(&engine, &server, LIFE, &in_force.limits_of_operator()).await;
+            match &compared {
+                Ok(_) => unknown.is_gone("rules can be compared with those of other servers again"),
+                Err(Error::Silent(_) | Error::Lost(_)) => {}
+                Err(error) => {
+                    unknown.is_there(|| format!("rules cannot be compared with those of other servers: {error}"));
+                }
+            }
+            if compared.is_err() {
+                shown.show_differences(0);
+            }
+            if let Ok(found) = compared {
                 shown.show_differences(found.len());
                 if found.is_empty() {
                     differ.is_gone("rules of the same name have the same limits on all servers");
@@ -37,6 +50,8 @@ pub(super) async fn follow(
                     differ.is_there(|| in_words(&found));
                 }
             }
+        } else {
+            shown.show_differences(0);
         }
         // A link without an end is one without a fleet.
         if let Ok(Err(_)) = timeout(STEP, link.changed()).await {

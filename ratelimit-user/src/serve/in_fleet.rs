@@ -6,6 +6,7 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
+    time::Instant,
 };
 
 use tokio::sync::watch;
@@ -28,8 +29,10 @@ pub(super) struct InFleet {
     failures: AtomicU64,
     /// Rules that differ from those of other servers.
     differences: AtomicUsize,
-    /// The version of the rules of callers, and whether the engine has others. None without such rules.
-    rules: Mutex<Option<(u64, bool)>>,
+    /// The version of the rules of callers, and how many are refused. None without such rules.
+    rules: Mutex<Option<(u64, u64)>>,
+    /// When the rules of callers in the engine could be read last, or the server began.
+    rules_read: Mutex<Option<Instant>>,
 }
 
 impl InFleet {
@@ -62,9 +65,15 @@ impl InFleet {
         self.failures.fetch_add(u64::from(has_failed), Ordering::Relaxed);
     }
 
-    /// Shows which version of the rules of callers is in force, and whether the engine has rules that are not.
-    pub(super) fn show_rules(&self, version: u64, are_others: bool) {
-        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = Some((version, are_others));
+    /// Shows which version of the rules of callers is in force, and how many rules of the engine are not.
+    pub(super) fn show_rules(&self, version: u64, refused: u64) {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = Some((version, refused));
+        self.rules_read.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+    }
+
+    /// Notes that the rules of callers in the engine could be read now.
+    pub(super) fn read_rules(&self) {
+        *self.rules_read.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// Shows how many rules differ from those of other servers.
@@ -78,11 +87,16 @@ impl InFleet {
             return;
         }
         let rules = *self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_rules = rules.map(|(version, are_others)| {
+        let of_rules = rules.map(|(version, refused)| {
             [
                 ("rules_version", "gauge", "Version of the rules of callers that are in force.", version),
-                ("rules_refused", "gauge", "Whether the engine has rules that this server refuses.", are_others.into()),
+                ("rules_refused", "gauge", "Rules of callers in the engine that this server refuses.", refused),
             ]
+        });
+        let read = *self.rules_read.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = read.map(|read| {
+            let help = "Seconds since the rules of callers in the engine could be read.";
+            ("rules_age_seconds", "gauge", help, read.elapsed().as_secs())
         });
         let (shared, lost) = limiter.shares().map_or((0, 0), |shares| (shares.len() as u64, shares.lost()));
         for (name, kind, help, value) in [
@@ -115,6 +129,7 @@ impl InFleet {
         ]
         .into_iter()
         .chain(of_rules.into_iter().flatten())
+        .chain(age)
         {
             let _ = writeln!(page, "# HELP ratelimit_check_{name} {help}");
             let _ = writeln!(page, "# TYPE ratelimit_check_{name} {kind}");

@@ -19,4 +19,4 @@ mod sockets;
 mod stops;
 mod usage;
 
-pub(crate) use self::run::run;
+pub(crate) use self::{reload::check, run::run};

@@ -66,7 +66,7 @@ impl Used {
 }
 
 /// Fails if a server of this file would decide nothing.
-pub(super) fn check(requests: &Requests) -> Result<(), String> {
+pub(crate) fn check(requests: &Requests) -> Result<(), String> {
     if !requests.listens.is_any() {
         return Err("nothing to serve: add `http` or `grpc` to the table [serve]".to_owned());
     }

@@ -65,8 +65,12 @@ fn a_server_for_requests_that_could_not_serve_is_told() {
         assert_eq!((output.status, output.stderr.as_str()), (1, ""));
         output.stdout
     };
-    let nothing = "[serve] serves nothing: add `http` or `grpc`";
+    let nothing = "nothing to serve: add `http` or `grpc` to the table [serve]";
     assert_eq!(check(&format!("[serve]\n{rule}")), format!("{shown}: {nothing}\n"));
+    let fleet = "usage = \"fleet\" needs a table [fleet] with a server as engine";
+    let listen = "[serve]\nhttp = \"127.0.0.1:80\"\n";
+    assert_eq!(check(&format!("{listen}usage = \"fleet\"\n{rule}")), format!("{shown}: {fleet}\n"));
+    assert!(check(listen).starts_with(&format!("{shown}: nothing would be limited: ")));
     let signed = Authority::new("authority").sign(&["localhost"]);
     let certificate = folder.add("cert.pem", &signed.certificate).display().to_string();
     let key = folder.file().with_file_name("key.pem").display().to_string();

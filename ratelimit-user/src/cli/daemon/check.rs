@@ -16,9 +16,10 @@ use crate::{
     config::{
         self, Config, PlannedList,
         problem::{ConfigError, Problem},
-        requests::{self, Requests},
+        requests,
     },
     dataplane::{Error, sys::interface},
+    serve,
     text::feed::Bad,
 };
 
@@ -125,10 +126,10 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
 
 /// Returns why `ratelimit serve` could not serve, although the text of the file is good.
 fn of_serve(file: &Path) -> Result<Vec<String>, ConfigError> {
-    let Requests { has_table, listens, encryption, .. } = requests::read(file)?;
-    let nothing = "[serve] serves nothing: add `http` or `grpc`".to_owned();
-    let nothing = (has_table && !listens.is_any()).then_some(nothing);
-    Ok(nothing.into_iter().chain(encryption.and_then(|encryption| encryption.read().err())).collect())
+    let requests = requests::read(file)?;
+    let nothing = requests.has_table.then(|| serve::check(&requests).err()).flatten();
+    let unreadable = requests.encryption.and_then(|encryption| encryption.read().err());
+    Ok(nothing.into_iter().chain(unreadable).collect())
 }
 
 /// Returns the lists whose files cannot be used.

@@ -18,19 +18,42 @@ local EARLY = 24
 if ARGV[1] == 'hours' then
   return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '+inf')
 elseif ARGV[1] == 'rows' then
-  local found = redis.call('HSCAN', KEYS[1] .. ':' .. ARGV[2], ARGV[3], 'MATCH', ARGV[4], 'COUNT', ARGV[5])
+  local found = redis.pcall('HSCAN', KEYS[1] .. ':' .. ARGV[2], ARGV[3], 'MATCH', ARGV[4], 'COUNT', ARGV[5])
+  if found.err then
+    -- Somebody has stored something else there.
+    return string.find(found.err, 'WRONGTYPE', 1, true) and { '0' } or found
+  end
   table.insert(found[2], 1, found[1])
   return found[2]
 end
 
-if tonumber(ARGV[2]) <= (tonumber(redis.call('GET', KEYS[2]) or '0') or 0) then
+local seen = redis.call('GET', KEYS[2]) or '0'
+if tonumber(ARGV[2]) <= (tonumber(seen) or 0) then
   return { '0' }
 end
-redis.call('SET', KEYS[2], ARGV[2], 'PX', SEEN)
+-- Whatever else somebody has stored in place of an hour stays. Another error is one of the engine, such as a missing right.
+local function is_error(answer)
+  return type(answer) == 'table' and answer.err and not string.find(answer.err, 'WRONGTYPE', 1, true)
+end
 local now = tonumber(redis.call('TIME')[1])
 local kept, most, most_of_hour = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local this, counts, lost = math.floor(now / 3600), {}, 0
 local first = this - kept
+
+-- After an error, nothing has changed.
+redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '+inf', 'LIMIT', 0, 1)
+for index = 6, #ARGV, 6 do
+  local hour, number = ARGV[index], tonumber(ARGV[index])
+  if not counts[hour] and number >= first and number <= this + EARLY then
+    counts[hour] = redis.pcall('HLEN', KEYS[1] .. ':' .. hour)
+    local old = redis.pcall('HGET', KEYS[1] .. ':' .. hour, ARGV[index + 1])
+    if is_error(counts[hour]) or is_error(old) then
+      return is_error(old) and old or counts[hour]
+    end
+  end
+end
+redis.call('SET', KEYS[2], ARGV[2], 'PX', SEEN)
+local is_begun = false
 
 for index = 6, #ARGV, 6 do
   local hour, client = ARGV[index], ARGV[index + 1]
@@ -41,9 +64,7 @@ for index = 6, #ARGV, 6 do
   end
   local requests, is_kept = new[1] + new[3], false
   if number >= first and number <= this + EARLY then
-    -- Whatever else somebody has stored there stays.
     local old = redis.pcall('HGET', key, client)
-    counts[hour] = counts[hour] or redis.pcall('HLEN', key)
     if type(counts[hour]) == 'number' and (old or counts[hour] < most_of_hour) then
       local admitted, cost, refused, last = string.match(type(old) == 'string' and old or '', '^(%d+) (%d+) (%d+) (%d+)$')
       if admitted then
@@ -56,7 +77,10 @@ for index = 6, #ARGV, 6 do
       local added = redis.pcall('HSET', key, client, table.concat(new, ' '))
       if type(added) == 'number' then
         counts[hour] = counts[hour] + added
-        is_kept = true
+        is_kept, is_begun = true, true
+      elseif is_error(added) and not is_begun then
+        redis.call('SET', KEYS[2], seen, 'PX', SEEN)
+        return added
       end
     end
   end

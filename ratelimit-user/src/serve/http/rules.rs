@@ -16,7 +16,11 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::Value;
-use tokio::{task::spawn_blocking, time::timeout};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::spawn_blocking,
+    time::timeout,
+};
 
 use super::{guard, problem::problem};
 use crate::{
@@ -39,11 +43,24 @@ const CHANGES: usize = 100;
 /// The most changes of an answer.
 const MOST_CHANGES: usize = 1_000;
 
+/// Changes and readers of the log that wait at a time. Each can take a second if the engine of the fleet is slow.
+const WAITING: usize = 16;
+
 /// What the routes share.
 #[derive(Clone)]
 struct Api {
     service: Arc<Service>,
     book: Arc<Book>,
+    waiting: Arc<Semaphore>,
+}
+
+impl Api {
+    /// Takes a place among those that wait.
+    fn place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let full = format!("nothing is changed: {WAITING} other calls of rules wait already: try again");
+        let place = Arc::clone(&self.waiting).try_acquire_owned();
+        place.map_err(|_| Box::new(problem(StatusCode::SERVICE_UNAVAILABLE, full)))
+    }
 }
 
 /// An answer, if it is not the usual one.
@@ -89,7 +106,7 @@ pub(super) fn routes(service: Arc<Service>, book: Arc<Book>) -> Router {
         .route(RULES, get(list).fallback(not_there))
         .route("/v1/rules/log", get(log).fallback(not_there))
         .route("/v1/rules/{name}", any(one))
-        .with_state(Api { service, book })
+        .with_state(Api { service, book, waiting: Arc::new(Semaphore::new(WAITING)) })
 }
 
 async fn list(State(api): State<Api>, headers: HeaderMap) -> Response {
@@ -115,7 +132,15 @@ async fn log(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Response {
     let Some(limit) = limit else {
         return problem(StatusCode::BAD_REQUEST, format!("limit: expected a number from 1 to {MOST_CHANGES}"));
     };
-    match spawn_blocking(move || api.book.log(limit)).await {
+    let place = match api.place() {
+        Ok(place) => place,
+        Err(answer) => return *answer,
+    };
+    let read = move || {
+        let _place = place;
+        api.book.log(limit)
+    };
+    match spawn_blocking(read).await {
         Ok(Ok(changes)) => Json(Log { changes }).into_response(),
         Ok(Err(error)) => refused(&error),
         Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "the log cannot be read"),
@@ -174,7 +199,9 @@ pub(super) fn is_about_rules(path: &str) -> bool {
 
 /// Makes a change. It goes on if the caller does not wait for its end.
 async fn change(api: Api, author: Author, change: Change, status: StatusCode) -> Result<Response, Refusal> {
+    let place = api.place()?;
     let done = spawn_blocking(move || {
+        let _place = place;
         let done = api.book.change(&author, &change);
         (done, change)
     });

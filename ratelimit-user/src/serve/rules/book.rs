@@ -22,7 +22,6 @@ use super::{
 use crate::{
     check::Rule,
     config::requests::{stored::Contents, written::Keys},
-    text::excerpt::message,
 };
 
 /// How often a change is tried if other servers change rules meanwhile.
@@ -83,7 +82,10 @@ impl Keeper {
 }
 
 impl Book {
-    pub(in crate::serve) fn new(in_force: InForce, keeper: Option<Keeper>, apply: Apply) -> Self {
+    pub(in crate::serve) fn new(in_force: InForce, mut keeper: Option<Keeper>, apply: Apply) -> Self {
+        if let Some(Keeper(store)) = &mut keeper {
+            store.leave_out(&in_force);
+        }
         Self { in_force: RwLock::new(Arc::new(in_force)), keeper: Mutex::new(keeper), apply }
     }
 
@@ -94,13 +96,16 @@ impl Book {
 
     /// Puts other rules of the operator in force, with those of callers as they are kept now. Returns how many there are.
     pub(in crate::serve) fn reload(&self, operators: Operators) -> Result<usize, String> {
-        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let contents = match &*keeper {
             Some(Keeper(store)) => store.known().map_err(|error| error.to_string())?,
             None => Contents::default(),
         };
         let all = InForce::new(Arc::new(operators), contents)?;
         let count = all.len();
+        if let Some(Keeper(store)) = &mut *keeper {
+            store.leave_out(&all);
+        }
         self.put(all);
         Ok(count)
     }
@@ -127,12 +132,15 @@ impl Book {
         match InForce::new(self.in_force().operators(), contents) {
             Ok(next) => {
                 store.settle(Ok(()));
+                store.leave_out(&next);
                 self.put(next);
                 Ok(())
             }
             Err(problem) => {
-                store.settle(Err(problem.clone()));
-                Err(StoreError::Unusable(format!("this server refuses the rules of the fleet: {}", message(&problem))))
+                store.settle(Err(problem));
+                // Callers may not know the rules of others.
+                let reason = "this server refuses the rules of the fleet: its log has the reason";
+                Err(StoreError::Unusable(reason.to_owned()))
             }
         }
     }
@@ -157,7 +165,7 @@ impl Book {
         }
         self.catch_up(store)?;
         let now = InForce::new(self.in_force().operators(), store.known()?).map_err(RuleError::Unwritable)?;
-        let (current, old) = now.get(name).unzip();
+        let (current, old) = now.kept(name).unzip();
         let current = current.flatten();
         if current.is_none() && keys.is_none() {
             return Err(RuleError::Absent(name.clone()));
@@ -176,6 +184,7 @@ impl Book {
         let new = keys.as_ref();
         let entry = Entry { at, server: None, token, address, action, name, old_version: current, version, old, new };
         store.write(Write { name, expected: current, version, keys: new }, &entry)?;
+        store.leave_out(&next);
         self.put(next);
         Ok(Done { version })
     }

@@ -31,24 +31,28 @@ impl Operators {
 pub(in crate::serve) struct InForce {
     operators: Arc<Operators>,
     stored: BTreeMap<String, (Stored, Rule)>,
+    /// Rules of a fleet that do not fit this server, each with the problem.
+    left_out: BTreeMap<String, (Stored, String)>,
     /// The version of the last change.
     version: u64,
 }
 
 impl InForce {
-    /// Returns the rules of both. Fails with all problems in one line.
+    /// Returns the rules of both. Fails with all problems in one line. Rules of a fleet can fit another server and not this
+    /// one, which leaves them out.
     pub(in crate::serve) fn new(operators: Arc<Operators>, contents: Contents) -> Result<Self, String> {
         // Those of an engine can be any number.
         if operators.rules.len() + contents.rules.len() > MOST_RULES {
             return Err(too_many());
         }
-        let mut all = Self { operators, stored: BTreeMap::new(), version: contents.version };
+        let mut all = Self { operators, version: contents.version, ..Self::default() };
+        let is_of_fleet = contents.fleet.is_some();
         for (name, stored) in contents.rules {
-            if all.operators.keys.contains_key(&name) {
-                return Err(format!("{name} is a rule of callers too: choose another name, or delete that one first"));
+            match all.read_stored(&name, &stored.keys) {
+                Ok(rule) => drop(all.stored.insert(name, (stored, rule))),
+                Err(problem) if is_of_fleet => drop(all.left_out.insert(name, (stored, problem))),
+                Err(problem) => return Err(problem),
             }
-            let rule = all.read(&name, &stored.keys).map_err(|problem| format!("rule {name}: {problem}"))?;
-            all.stored.insert(name, (stored, rule));
         }
         all.check()?;
         Ok(all)
@@ -57,6 +61,7 @@ impl InForce {
     /// Returns the rules with one of a caller written or deleted.
     pub(super) fn with(&self, name: &str, version: u64, keys: Option<&Keys>) -> Result<Self, String> {
         let mut all = Self { version, ..self.clone() };
+        all.left_out.remove(name);
         match keys {
             Some(keys) => {
                 let rule = all.read(name, keys)?;
@@ -66,6 +71,13 @@ impl InForce {
             None => drop(all.stored.remove(name)),
         }
         Ok(all)
+    }
+
+    fn read_stored(&self, name: &str, keys: &Keys) -> Result<Rule, String> {
+        if self.is_of_operator(name) {
+            return Err(format!("{name} is a rule of callers too: choose another name, or delete that one first"));
+        }
+        self.read(name, keys).map_err(|problem| format!("rule {name}: {problem}"))
     }
 
     fn read(&self, name: &str, keys: &Keys) -> Result<Rule, String> {
@@ -111,6 +123,17 @@ impl InForce {
     pub(in crate::serve) fn get(&self, name: &str) -> Option<(Option<u64>, &Keys)> {
         let stored = self.stored.get(name).map(|(stored, _)| (Some(stored.version), &stored.keys));
         stored.or_else(|| Some((None, self.operators.keys.get(name)?)))
+    }
+
+    /// Returns the version and the keys of a rule that is in force or left out.
+    pub(super) fn kept(&self, name: &str) -> Option<(Option<u64>, &Keys)> {
+        let left_out = self.left_out.get(name).map(|(stored, _)| (Some(stored.version), &stored.keys));
+        self.get(name).or(left_out)
+    }
+
+    /// Returns the names of the rules that are left out, each with the problem.
+    pub(super) fn left_out(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.left_out.iter().map(|(name, (_, problem))| (&**name, &**problem))
     }
 
     /// Returns whether the operator's file has this rule.

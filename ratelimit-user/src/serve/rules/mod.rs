@@ -10,6 +10,7 @@ mod in_force;
 mod local;
 mod member;
 mod problem;
+mod restore;
 mod shared;
 mod store;
 

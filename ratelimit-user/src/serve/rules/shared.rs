@@ -1,10 +1,15 @@
 //! Rules of callers that all servers of a fleet share: they are in the engine, and the file of a server is a copy.
 
-use std::{path::Path, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use super::{
     entry::Entry,
     file::FileStore,
+    in_force::InForce,
     member::Member,
     problem::{Problem, few_of},
     store::{ReadLog, Store, StoreError, Write},
@@ -22,27 +27,35 @@ use crate::{
     },
     text::excerpt::message,
 };
-use jiff::Timestamp;
 
 /// Time for a call. The text can be large, and no request waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A version that no changes can reach.
-const MOST: u64 = 1 << 52;
+/// Calls without an answer after which the operator is told.
+const FAILURES: u32 = 5;
+/// What callers hear, who may not know the rules of others.
+const NONSENSE: &str = "the rules of callers in the engine make no sense: the log of the server has the reason";
 
 /// The rules of a fleet, as one server knows them.
 pub(super) struct Shared {
-    member: Member,
-    copy: FileStore,
+    pub(super) member: Member,
+    pub(super) copy: FileStore,
     /// What this server has in force.
-    known: Contents,
+    pub(super) known: Contents,
     /// The same as the engine has it, once this server has joined its fleet.
-    followed: Followed,
+    pub(super) followed: Followed,
     /// What the engine has, while it is not in force here.
     next: Option<(Version, Contents)>,
-    /// What is wrong with the rules in the engine, with the engine, and with the copy.
-    wrong: Problem,
-    back: Problem,
+    /// Since when the engine has no rules, as far as this server knows.
+    pub(super) empty: Option<Instant>,
+    /// Rules that do not fit this server.
+    left_out: BTreeSet<String>,
+    /// Calls without an answer since the last one with an answer.
+    failures: u32,
+    /// What is wrong with reading the engine, with its rules, with writing them again, and with the copy.
+    unread: Problem,
+    refused: Problem,
+    pub(super) unrestored: Problem,
     unwritten: Problem,
 }
 
@@ -52,8 +65,20 @@ impl Shared {
         let copy = FileStore::open(path)?;
         let known = copy.read()?;
         let followed = Followed::from(rules::Store::of(&REQUESTS), version(&known));
-        let [wrong, back, unwritten] = [Problem::default(), Problem::default(), Problem::default()];
-        let shared = Self { member, copy, known: known.clone(), followed, next: None, wrong, back, unwritten };
+        let shared = Self {
+            member,
+            copy,
+            known: known.clone(),
+            followed,
+            next: None,
+            empty: None,
+            left_out: BTreeSet::new(),
+            failures: 0,
+            unread: Problem::default(),
+            refused: Problem::default(),
+            unrestored: Problem::default(),
+            unwritten: Problem::default(),
+        };
         shared.show();
         Ok((shared, known))
     }
@@ -68,10 +93,14 @@ impl Shared {
     fn read(&mut self, engine: &Engine) -> Result<Option<(Version, Contents)>, StoreError> {
         let before = self.followed.known().cloned();
         let read = self.member.runtime.block_on(self.followed.read(engine)).map_err(|error| self.unread(&error))?;
+        self.failures = 0;
+        self.unread.is_gone("the rules of callers can be read again");
+        self.member.shown.read_rules();
         let is_empty = self.followed.seen().is_none_or(|seen| seen.version == 0);
         let found = match read {
             _ if is_empty => {
                 self.next = None;
+                self.refused.is_gone("the engine has no rules of callers any more");
                 return Ok(None);
             }
             News::Same => return Ok(self.next.clone()),
@@ -80,33 +109,32 @@ impl Shared {
         };
         // It is not known before it is in force.
         self.followed.take(before);
+        self.empty = None;
         let contents = match stored::parse(&found.text) {
-            Ok(contents) if contents.fleet.is_some() && contents.version == found.version && found.version < MOST => {
-                contents
-            }
+            Ok(contents) if contents.version == found.version && self.is_possible(&contents) => contents,
             Ok(_) => return Err(self.nonsense(found, "they have no name of a fleet, or no version that is possible")),
             Err(problem) => return Err(self.nonsense(found, &problem.to_string())),
         };
-        if contents.fleet == self.known.fleet && contents.version < self.known.version {
-            let (old, new) = (self.known.version, contents.version);
-            self.back.is_there(|| {
-                format!("the engine has version {new} of the rules of callers: version {old} stays in force until the next change")
-            });
+        if self.is_behind(&contents) {
             self.next = None;
+            self.refused.is_gone("the rules of callers that the engine has now make sense");
+            self.write_again(engine, &contents)?;
             return Ok(None);
         }
-        self.back.is_gone("the engine has a new version of the rules of callers");
         self.next = (contents != self.known).then_some((found, contents));
         if self.next.is_none() {
-            self.wrong.is_gone("the rules of callers in the engine are in force");
+            self.refused.is_gone("the rules of callers in the engine are in force");
         }
         self.show();
         Ok(self.next.clone())
     }
 
     fn unread(&mut self, error: &Error) -> StoreError {
-        if !matches!(error, Error::Silent(_) | Error::Lost(_)) {
-            self.wrong.is_there(|| format!("the rules of callers cannot be read: {error}: those before stay in force"));
+        self.failures = self.failures.saturating_add(1);
+        // The operator hears of an engine that is away from others.
+        if !matches!(error, Error::Silent(_) | Error::Lost(_)) || self.failures >= FAILURES {
+            self.unread
+                .is_there(|| format!("the rules of callers cannot be read: {error}: those before stay in force"));
         }
         StoreError::Unreachable(format!("nothing is changed: the engine gives no rules: {error}"))
     }
@@ -114,55 +142,19 @@ impl Shared {
     /// Keeps what cannot be read, so that no change replaces it.
     fn nonsense(&mut self, found: Version, problem: &str) -> StoreError {
         let problem = format!("the rules of callers in the engine make no sense: {}", message(problem));
-        self.wrong.is_there(|| format!("{problem}: those before stay in force"));
+        self.refused.is_there(|| format!("{problem}: those before stay in force"));
         let contents = Contents { version: found.version, ..Contents::default() };
         self.next = Some((found, contents));
         self.show();
-        StoreError::Unusable(problem)
-    }
-
-    /// Gives an engine without rules those of this server.
-    fn fill(&mut self, engine: &Engine) {
-        if self.known.fleet.is_none() && self.known.rules.is_empty() {
-            return;
-        }
-        let action = if self.known.fleet.is_some() { "restore" } else { "join" };
-        let fleet = Some(self.known.fleet.clone().unwrap_or_else(random));
-        let next = Contents { version: self.known.version.max(1), fleet, ..self.known.clone() };
-        let entry = Entry {
-            at: Timestamp::now(),
-            server: None,
-            token: "",
-            address: None,
-            action,
-            name: "*",
-            old_version: None,
-            version: next.version,
-            old: None,
-            new: None,
-        };
-        match self.put(engine, next, &entry) {
-            Ok(()) => {
-                let count = self.known.rules.len();
-                for problem in [&mut self.wrong, &mut self.back] {
-                    problem.is_gone("the rules of callers are in the engine again");
-                }
-                tell(
-                    Level::Info,
-                    &format!("the engine had no rules of callers: it has those of this server, {count} in all"),
-                );
-            }
-            // Another server was first.
-            Err(StoreError::Changed) => {}
-            Err(error) => {
-                let problem = error.to_string();
-                self.wrong.is_there(|| format!("the rules of callers cannot be written to the engine: {problem}"));
-            }
-        }
+        StoreError::Unusable(NONSENSE.to_owned())
     }
 
     /// Writes all rules in place of those that the engine had last.
-    fn put(&mut self, engine: &Engine, next: Contents, entry: &Entry<'_>) -> Result<(), StoreError> {
+    pub(super) fn put(&mut self, engine: &Engine, next: Contents, entry: &Entry<'_>) -> Result<(), StoreError> {
+        if !self.is_possible(&next) {
+            let advice = "delete {rl:m}:checks in the engine: servers write their rules again, with new versions";
+            return Err(StoreError::Unusable(format!("version {} is the last one: {advice}", self.known.version)));
+        }
         let text = stored::write(&next);
         if text.len() > REQUESTS.text {
             let (length, most) = (text.len(), REQUESTS.text);
@@ -203,41 +195,26 @@ impl Shared {
         self.show();
     }
 
-    /// Tells the operator which rules of this server those of a fleet replace, and keeps them in another file.
-    fn set_aside(&self, contents: &Contents) {
-        let is_gone = |name: &&String| {
-            let keys = |contents: &Contents| contents.rules.get(*name).map(|rule| rule.keys.clone());
-            keys(&self.known) != keys(contents)
-        };
-        let gone: Vec<_> = self.known.rules.keys().filter(is_gone).cloned().collect();
-        if gone.is_empty() {
-            return;
-        }
-        let place = match self.copy.set_aside(&self.known) {
-            Ok(path) => format!("{} has the rules before", path.display()),
-            Err(error) => format!("the rules before cannot be kept: {error}"),
-        };
-        let names = few_of(&gone);
-        tell(Level::Warning, &format!("the rules of callers in the engine replace {names} of this server: {place}"));
-    }
-
     fn show(&self) {
-        self.member.shown.show_rules(self.known.version, self.next.is_some());
+        // Rules that are refused as a whole count as one.
+        let refused = self.left_out.len() + usize::from(self.next.is_some());
+        self.member.shown.show_rules(self.known.version, refused as u64);
     }
 }
 
 impl Store for Shared {
     fn news(&mut self) -> Result<Option<Contents>, StoreError> {
         let engine = self.engine()?;
+        let fleet = self.known.fleet.clone();
         let found = self.read(&engine)?;
         if self.followed.seen().is_some_and(|seen| seen.version == 0) {
-            self.fill(&engine);
+            self.fill(&engine)?;
         }
         match found {
+            // The rules of a new fleet have other versions.
+            None if self.known.fleet != fleet => Ok(Some(self.known.clone())),
             // It was told already that they cannot be read.
-            Some((_, contents)) if contents.fleet.is_none() => {
-                Err(StoreError::Unusable("the rules of callers in the engine make no sense".to_owned()))
-            }
+            Some((_, contents)) if contents.fleet.is_none() => Err(StoreError::Unusable(NONSENSE.to_owned())),
             found => Ok(found.map(|(_, contents)| contents)),
         }
     }
@@ -245,16 +222,14 @@ impl Store for Shared {
     fn settle(&mut self, outcome: Result<(), String>) {
         match (outcome, self.next.take()) {
             (Ok(()), Some((version, contents))) => {
-                if self.known.fleet != contents.fleet {
-                    self.set_aside(&contents);
-                }
-                self.wrong.is_gone("the rules of callers in the engine are in force");
+                self.keep_replaced(&contents);
+                self.refused.is_gone("the rules of callers in the engine are in force");
                 self.take(version, contents);
             }
             (Err(problem), next) => {
                 self.next = next;
                 let problem = message(&problem);
-                self.wrong.is_there(|| {
+                self.refused.is_there(|| {
                     format!("the rules of callers in the engine are refused: {problem}: those before stay in force")
                 });
                 self.show();
@@ -263,12 +238,26 @@ impl Store for Shared {
         }
     }
 
+    fn leave_out(&mut self, in_force: &InForce) {
+        let is_new = |(name, _): &(&str, &str)| !self.left_out.contains(*name);
+        let (names, problems): (Vec<_>, Vec<_>) =
+            in_force.left_out().filter(is_new).map(|(name, problem)| (name.to_owned(), problem)).unzip();
+        if let Some(problem) = problems.first() {
+            let text =
+                format!("rules of callers do not fit this server, and are left out: {}: {problem}", few_of(&names));
+            tell(Level::Warning, &message(&text));
+        }
+        self.left_out = in_force.left_out().map(|(name, _)| name.to_owned()).collect();
+        self.show();
+    }
+
     fn known(&self) -> Result<Contents, StoreError> {
         Ok(self.known.clone())
     }
 
     fn write(&mut self, write: Write<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
         let engine = self.engine()?;
+        self.may_begin()?;
         let mut next = write.applied_to(&self.known)?;
         next.fleet.get_or_insert_with(random);
         self.put(&engine, next, entry)
@@ -291,10 +280,10 @@ fn version(contents: &Contents) -> Option<Version> {
 }
 
 /// Returns a name for the rules of a fleet that no other fleet has.
-fn random() -> String {
+pub(super) fn random() -> String {
     format!("{:032x}", fastrand::u128(..))
 }
 
-fn tell(level: Level, text: &str) {
+pub(super) fn tell(level: Level, text: &str) {
     journal::say(level, &format!("fleet: {text}"));
 }

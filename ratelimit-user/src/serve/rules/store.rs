@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::entry::Entry;
+use super::{entry::Entry, in_force::InForce};
 use crate::config::requests::{
     stored::{Contents, Stored},
     written::Keys,
@@ -62,6 +62,9 @@ pub(super) trait Store: Send {
 
     /// Takes whether the rules of [`Self::news`] can be in force here, or why not.
     fn settle(&mut self, _outcome: Result<(), String>) {}
+
+    /// Takes what is in force, with the rules that are left out.
+    fn leave_out(&mut self, _in_force: &InForce) {}
 
     /// Returns all rules with their versions, as this server knows them.
     fn known(&self) -> Result<Contents, StoreError>;

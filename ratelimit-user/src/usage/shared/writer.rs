@@ -54,38 +54,61 @@ impl SharedWriter {
     ///
     /// # Errors
     ///
-    /// Any [`Error`] but that of the URL. The next call tries the same again, so that nothing counts twice.
+    /// The first [`Error`], which is not that of the URL. Parts of the engine without one are written. The next call tries the
+    /// others again, so that nothing counts twice.
     pub async fn write(&mut self, engine: &Engine) -> Result<(), Error> {
         loop {
-            while let Some(batch) = self.begun.last() {
-                let lost = self.store.add(engine, &self.server, batch, &self.settings.bounds()).await?;
-                self.recorder.lose(Totals { admitted: lost, ..Totals::default() });
-                self.begun.pop();
-            }
+            self.begin();
+            self.send(engine).await?;
             if self.waiting.is_empty() {
                 return Ok(());
             }
-            self.begin();
         }
     }
 
-    /// Makes batches of everything that waits. The last one is the first.
+    /// Writes all batches that it can, those of each part in their order.
+    async fn send(&mut self, engine: &Engine) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        let mut failed = Vec::new();
+        for batch in mem::take(&mut self.begun).into_iter().rev() {
+            // The engine takes a batch for an old one after it has got a later one.
+            if failed.iter().any(|other: &Batch| other.part == batch.part) {
+                failed.push(batch);
+                continue;
+            }
+            match self.store.add(engine, &self.server, &batch, &self.settings.bounds()).await {
+                Ok(lost) => self.recorder.lose(Totals { admitted: lost, ..Totals::default() }),
+                Err(error) => {
+                    failed.push(batch);
+                    outcome = outcome.and(Err(error));
+                }
+            }
+        }
+        failed.reverse();
+        self.begun = failed;
+        outcome
+    }
+
+    /// Makes batches of everything that waits, unless its part has batches. The last one is the first.
     fn begin(&mut self) {
         let mut parts: [Vec<usage::Row>; PARTS as usize] = Default::default();
-        for (Key { hour, .. }, Row { rule, client, totals }) in mem::take(&mut self.waiting) {
-            let client = name::write(&rule, &client);
-            let Totals { admitted, cost, refused, last } = totals;
+        for (key, row) in mem::take(&mut self.waiting) {
+            let client = name::write(&row.rule, &row.client);
             let part = usage::part(&client);
+            if self.begun.iter().any(|batch| batch.part == part) {
+                self.waiting.insert(key, row);
+                continue;
+            }
+            let (hour, Totals { admitted, cost, refused, last }) = (key.hour, row.totals);
             if let Some(rows) = parts.get_mut(usize::from(part)) {
                 rows.push(usage::Row { hour, client, numbers: [admitted, cost, refused, last] });
             }
         }
         for (part, rows) in (0..PARTS).zip(&parts) {
-            self.begun.extend(rows.chunks(BATCH).map(|rows| Batch { part, number: 0, rows: rows.to_vec() }));
-        }
-        for batch in self.begun.iter_mut().rev() {
-            self.number += 1;
-            batch.number = self.number;
+            for rows in rows.chunks(BATCH) {
+                self.number += 1;
+                self.begun.insert(0, Batch { part, number: self.number, rows: rows.to_vec() });
+            }
         }
     }
 }

@@ -18,7 +18,8 @@ fn prometheus_finds_every_series_of_the_dashboard_and_of_the_alerts() {
     // Its metrics do not need an engine that answers.
     let fleet = "[fleet]\nengine = \"redis://127.0.0.1:1\"\n";
     let usage = format!("usage = \"{}\"\n", place.join("usage.db").display());
-    folder.write(&format!("[serve]\nhttp = \"127.0.0.1:8080\"\n{usage}{fleet}{RULES}"));
+    let rules = format!("rules = \"{}\"\n", place.join("rules.toml").display());
+    folder.write(&format!("[serve]\nhttp = \"127.0.0.1:8080\"\n{rules}{usage}{fleet}{RULES}"));
     let command = Ratelimit::new(&sandbox).command(&format!("serve -c {}", folder.file().display()));
     let mut daemon = Daemon::by(&sandbox, command);
     // The engine can fail first.

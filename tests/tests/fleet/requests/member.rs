@@ -114,7 +114,14 @@ impl<'a> Member<'a> {
     pub(super) fn put(&self, name: &str, version: Option<u64>, limit: &str) -> Answer {
         let condition = version.map_or("if-none-match: *".to_owned(), |version| format!("if-match: \"{version}\""));
         let rule = json!({"key": ["user"], "match": {"operation": name}, "limits": limit});
-        self.call(&format!("PUT /v1/rules/{name} HTTP/1.1\r\n{condition}"), &rule.to_string())
+        loop {
+            let answer = self.call(&format!("PUT /v1/rules/{name} HTTP/1.1\r\n{condition}"), &rule.to_string());
+            // A new fleet waits for members that know its rules.
+            if !(answer.status == 503 && answer.body["error"].as_str().unwrap().ends_with("try again in 3 s")) {
+                return answer;
+            }
+            wait(0.1);
+        }
     }
 
     /// Returns the version of a rule. None if it is not in force.

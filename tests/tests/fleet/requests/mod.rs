@@ -1,6 +1,7 @@
 //! Servers of requests that share limits through a real Redis.
 
 mod lies;
+mod lost;
 mod member;
 mod rights;
 mod rules;

@@ -137,6 +137,47 @@ fn rows_of_the_engine_are_bounded_end_and_count_each_batch_once() {
 }
 
 #[test]
+fn a_right_that_is_missing_is_told_and_loses_nothing() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    let mut member = start(&sandbox, 8_081);
+    for command in ["hlen", "hset"] {
+        ask_engine::<()>(&sandbox, &["ACL", "SETUSER", "default", &format!("-{command}")]);
+        assert_eq!(member.ask("other", command), 200);
+        member.await_line("usage waits in memory until the engine of the fleet can be written");
+        ask_engine::<()>(&sandbox, &["ACL", "SETUSER", "default", &format!("+{command}")]);
+        member.await_line("usage is written to the engine of the fleet again");
+        assert_eq!(totals(&sandbox, &member, command, "own")[0], 1);
+    }
+    assert_eq!(member.metric("ratelimit_check_usage_lost_total"), Some(0.0));
+    member.end();
+}
+
+#[test]
+fn a_part_of_the_engine_that_fails_does_not_keep_the_others_back() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    let mut member = start(&sandbox, 8_081);
+    let client = |user: u32| format!("own [[\"user\",\"{user}\"]]");
+    // The first part is written first.
+    let [bad, good] = [0, 9].map(|wanted| (0..2_000).find(|user| part(&client(*user)) == wanted).unwrap());
+    ask_engine::<()>(&sandbox, &["SET", "{rl:00}:usage", "x"]);
+    for user in [bad, good] {
+        assert_eq!(member.ask("other", &user.to_string()), 200);
+    }
+    member.await_line("usage waits in memory until the engine of the fleet can be written");
+    let found = [0, 1].map(|back| {
+        let key = format!("{{rl:24}}:usage:{}", hour() - back);
+        ask_engine::<Option<String>>(&sandbox, &["HGET", &key, &client(good)])
+    });
+    assert_eq!(found.iter().flatten().count(), 1, "{found:?}");
+    ask_engine::<()>(&sandbox, &["DEL", "{rl:00}:usage"]);
+    member.await_line("usage is written to the engine of the fleet again");
+    assert_eq!([bad, good].map(|user| totals(&sandbox, &member, &user.to_string(), "own")[0]), [1, 1]);
+    member.end();
+}
+
+#[test]
 fn rows_of_the_engine_that_make_no_sense_are_left_out() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
@@ -160,7 +201,7 @@ fn rows_of_the_engine_that_make_no_sense_are_left_out() {
             redis::cmd("HSET").arg(&all).arg(field).arg(value).exec_async(connection).await.unwrap();
         }
         let (hours, _) = all.rsplit_once(':').unwrap();
-        redis::cmd("ZADD").arg(hours).arg(8).arg(now).exec_async(connection).await.unwrap();
+        redis::cmd("ZADD").arg(hours).arg(&[8, now, 1, now - 1]).exec_async(connection).await.unwrap();
         // A value of another kind in place of an hour.
         let other = key(now - 1);
         redis::cmd("SET").arg(other).arg("x").exec_async(connection).await.unwrap();
