@@ -2,7 +2,7 @@
 
 use ratelimit_common::limits::{
     limit::{Limit, Rate, SECOND},
-    policy::{LIMIT, Policy},
+    policy::LIMIT,
 };
 
 use crate::dataplane::rules::spec::RuleSpec;
@@ -16,14 +16,15 @@ const BURST: u64 = 20;
 /// a limit of its own.
 const LOW: u128 = 4;
 
-/// Returns the limit of a source that has this limit by default. It keeps the limit of bytes, the parents and the ban,
-/// which are not looser then. None if a limit of packets is nearly as low as this one, or if the default does not limit.
+/// Returns the limit of a source that has this limit by default. It keeps the limit of bytes and the parents, which are
+/// not looser then. None if a limit of packets is nearly as low as this one, or if the default does not limit. None too
+/// if it bans: without the ban, the limit would be looser, and with it, a wall.
 pub(super) fn of(default: Option<&RuleSpec>) -> Option<RuleSpec> {
     let Some(RuleSpec { policy, parents }) = default else {
         let limit = Limit { packets: Some(RATE), burst: Some(BURST), ..Limit::default() };
         return Some(limit.policy().ok()?.into());
     };
-    if policy.kind != LIMIT {
+    if policy.kind != LIMIT || policy.ban.time > 0 {
         return None;
     }
     let Limit { packets, second_packets, bytes, burst, .. } = Limit::of(policy);
@@ -32,7 +33,7 @@ pub(super) fn of(default: Option<&RuleSpec>) -> Option<RuleSpec> {
     }
     let burst = burst.map_or(BURST, |burst| burst.min(BURST));
     let limit = Limit { packets: Some(RATE), bytes, burst: Some(burst), ..Limit::default() };
-    Some(RuleSpec::new(Policy { ban: policy.ban, ..limit.policy().ok()? }, parents.clone()))
+    Some(RuleSpec::new(limit.policy().ok()?, parents.clone()))
 }
 
 fn is_as_low(rate: &Rate) -> bool {
@@ -41,7 +42,7 @@ fn is_as_low(rate: &Rate) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ratelimit_common::limits::policy::Ban;
+    use ratelimit_common::limits::policy::{Ban, Policy};
 
     use super::*;
 
@@ -71,7 +72,7 @@ mod tests {
         let limit = Limit { packets: packets(1_000, 1), ..Limit::default() };
         let ban = Ban { time: 60 * SECOND, most: 3_600 * SECOND, after: 100, reserved: 0 };
         let bans = Policy { ban, ..limit.policy().unwrap() };
-        assert_eq!(of(Some(&bans.into())).unwrap().policy.ban, ban);
+        assert_eq!(of(Some(&bans.into())), None);
         for policy in [Policy::DENIED, Policy::ALLOWED] {
             assert_eq!(of(Some(&policy.into())), None);
         }

@@ -14,9 +14,9 @@ use super::{
     entry::Entry,
     error::RuleError,
     in_force::{InForce, Operators},
+    joined::Joined,
     local::Local,
-    member::Member,
-    shared::Shared,
+    shared::Member,
     store::{ReadLog, Store, StoreError, Write},
 };
 use crate::{
@@ -76,7 +76,7 @@ impl Keeper {
 
     /// Opens a file that is a copy of the rules of a fleet. Returns the rules too.
     pub(in crate::serve) fn in_fleet(path: &Path, member: Member) -> Result<(Self, Contents), StoreError> {
-        let (shared, contents) = Shared::open(path, member)?;
+        let (shared, contents) = Joined::open(path, member)?;
         Ok((Self(Box::new(shared)), contents))
     }
 }

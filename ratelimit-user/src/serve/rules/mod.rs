@@ -7,8 +7,8 @@ mod error;
 mod file;
 mod follow;
 mod in_force;
+mod joined;
 mod local;
-mod member;
 mod problem;
 mod restore;
 mod shared;
@@ -19,8 +19,8 @@ pub(in crate::serve) use self::{
     error::RuleError,
     follow::follow,
     in_force::{InForce, Operators},
-    member::Member,
     problem::{Problem, few_of},
+    shared::Member,
 };
 
 #[cfg(test)]

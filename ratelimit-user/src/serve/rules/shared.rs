@@ -1,19 +1,15 @@
-//! Rules of callers that all servers of a fleet share: they are in the engine, and the file of a server is a copy.
+//! What a server knows of the rules that all servers of a fleet share. They are in the engine, and its file is a copy.
 
 use std::{
     collections::BTreeSet,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::{
-    entry::Entry,
-    file::FileStore,
-    in_force::InForce,
-    member::Member,
-    problem::{Problem, few_of},
-    store::{ReadLog, Store, StoreError, Write},
-};
+use tokio::runtime::Handle;
+
+use super::{entry::Entry, file::FileStore, problem::Problem, store::StoreError};
 use crate::{
     config::requests::stored::{self, Contents},
     controller::notify::journal::{self, Level},
@@ -21,10 +17,11 @@ use crate::{
         engine::Engine,
         error::Error,
         kept::{
-            followed::{Followed, News},
+            followed::Followed,
             rules::{self, REQUESTS, Version},
         },
     },
+    serve::in_fleet::{InFleet, Link},
     text::excerpt::message,
 };
 
@@ -34,7 +31,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Calls without an answer after which the operator is told.
 const FAILURES: u32 = 5;
 /// What callers hear, who may not know the rules of others.
-const NONSENSE: &str = "the rules of callers in the engine make no sense: the log of the server has the reason";
+pub(super) const NONSENSE: &str =
+    "the rules of callers in the engine make no sense: the log of the server has the reason";
+
+/// This server in its fleet.
+#[derive(Clone)]
+pub(in crate::serve) struct Member {
+    /// What others call this server.
+    pub(in crate::serve) name: String,
+    pub(in crate::serve) link: Link,
+    pub(in crate::serve) runtime: Handle,
+    pub(in crate::serve) shown: Arc<InFleet>,
+}
 
 /// The rules of a fleet, as one server knows them.
 pub(super) struct Shared {
@@ -45,19 +53,26 @@ pub(super) struct Shared {
     /// The same as the engine has it, once this server has joined its fleet.
     pub(super) followed: Followed,
     /// What the engine has, while it is not in force here.
-    next: Option<(Version, Contents)>,
+    pub(super) next: Option<(Version, Contents)>,
     /// Since when the engine has no rules, as far as this server knows.
     pub(super) empty: Option<Instant>,
     /// Rules that do not fit this server.
-    left_out: BTreeSet<String>,
+    pub(super) left_out: BTreeSet<String>,
     /// Calls without an answer since the last one with an answer.
-    failures: u32,
+    pub(super) failures: u32,
     /// What is wrong with reading the engine, with its rules, with writing them again, and with the copy.
-    unread: Problem,
-    refused: Problem,
+    pub(super) unread: Problem,
+    pub(super) refused: Problem,
     pub(super) unrestored: Problem,
     unwritten: Problem,
 }
+
+/// A version that no changes can reach.
+const MOST: u64 = 1 << 52;
+/// A version that no changes reach unless an engine lies. From then on, only small steps are believed.
+pub(super) const HIGH: u64 = 1 << 51;
+/// The largest step above that version.
+const STEP: u64 = 1 << 20;
 
 impl Shared {
     /// Takes a file, which need not exist, for this server. Returns its rules too.
@@ -83,53 +98,13 @@ impl Shared {
         Ok((shared, known))
     }
 
-    fn engine(&self) -> Result<Engine, StoreError> {
+    pub(super) fn engine(&self) -> Result<Engine, StoreError> {
         let engine = self.member.link.borrow().clone();
         let gone = || StoreError::Unreachable("nothing is changed: the engine of the fleet does not answer".to_owned());
         Ok(engine.ok_or_else(gone)?.within(PATIENCE))
     }
 
-    /// Reads the engine. Returns what it has, unless that is in force here.
-    fn read(&mut self, engine: &Engine) -> Result<Option<(Version, Contents)>, StoreError> {
-        let before = self.followed.known().cloned();
-        let read = self.member.runtime.block_on(self.followed.read(engine)).map_err(|error| self.unread(&error))?;
-        self.failures = 0;
-        self.unread.is_gone("the rules of callers can be read again");
-        self.member.shown.read_rules();
-        let is_empty = self.followed.seen().is_none_or(|seen| seen.version == 0);
-        let found = match read {
-            _ if is_empty => {
-                self.next = None;
-                self.refused.is_gone("the engine has no rules of callers any more");
-                return Ok(None);
-            }
-            News::Same => return Ok(self.next.clone()),
-            News::Lost(version) => version,
-            News::Next { .. } => self.followed.known().cloned().unwrap_or_default(),
-        };
-        // It is not known before it is in force.
-        self.followed.take(before);
-        self.empty = None;
-        let contents = match stored::parse(&found.text) {
-            Ok(contents) if contents.version == found.version && self.is_possible(&contents) => contents,
-            Ok(_) => return Err(self.nonsense(found, "they have no name of a fleet, or no version that is possible")),
-            Err(problem) => return Err(self.nonsense(found, &problem.to_string())),
-        };
-        if self.is_behind(&contents) {
-            self.next = None;
-            self.refused.is_gone("the rules of callers that the engine has now make sense");
-            self.write_again(engine, &contents)?;
-            return Ok(None);
-        }
-        self.next = (contents != self.known).then_some((found, contents));
-        if self.next.is_none() {
-            self.refused.is_gone("the rules of callers in the engine are in force");
-        }
-        self.show();
-        Ok(self.next.clone())
-    }
-
-    fn unread(&mut self, error: &Error) -> StoreError {
+    pub(super) fn unread(&mut self, error: &Error) -> StoreError {
         self.failures = self.failures.saturating_add(1);
         // The operator hears of an engine that is away from others.
         if !matches!(error, Error::Silent(_) | Error::Lost(_)) || self.failures >= FAILURES {
@@ -140,13 +115,19 @@ impl Shared {
     }
 
     /// Keeps what cannot be read, so that no change replaces it.
-    fn nonsense(&mut self, found: Version, problem: &str) -> StoreError {
+    pub(super) fn nonsense(&mut self, found: Version, problem: &str) -> StoreError {
         let problem = format!("the rules of callers in the engine make no sense: {}", message(problem));
         self.refused.is_there(|| format!("{problem}: those before stay in force"));
         let contents = Contents { version: found.version, ..Contents::default() };
         self.next = Some((found, contents));
         self.show();
         StoreError::Unusable(NONSENSE.to_owned())
+    }
+
+    /// Returns whether changes can lead to these rules.
+    pub(super) fn is_possible(&self, contents: &Contents) -> bool {
+        let is_near = contents.fleet == self.known.fleet && contents.version <= self.known.version.saturating_add(STEP);
+        contents.fleet.is_some() && contents.version < if is_near { MOST } else { HIGH }
     }
 
     /// Writes all rules in place of those that the engine had last.
@@ -181,7 +162,7 @@ impl Shared {
     }
 
     /// Knows rules from now on, and keeps them for the next start.
-    fn take(&mut self, version: Version, contents: Contents) {
+    pub(super) fn take(&mut self, version: Version, contents: Contents) {
         self.followed.take(Some(version));
         (self.known, self.next) = (contents, None);
         match self.copy.replace(&self.known) {
@@ -195,82 +176,10 @@ impl Shared {
         self.show();
     }
 
-    fn show(&self) {
+    pub(super) fn show(&self) {
         // Rules that are refused as a whole count as one.
         let refused = self.left_out.len() + usize::from(self.next.is_some());
         self.member.shown.show_rules(self.known.version, refused as u64);
-    }
-}
-
-impl Store for Shared {
-    fn news(&mut self) -> Result<Option<Contents>, StoreError> {
-        let engine = self.engine()?;
-        let fleet = self.known.fleet.clone();
-        let found = self.read(&engine)?;
-        if self.followed.seen().is_some_and(|seen| seen.version == 0) {
-            self.fill(&engine)?;
-        }
-        match found {
-            // The rules of a new fleet have other versions.
-            None if self.known.fleet != fleet => Ok(Some(self.known.clone())),
-            // It was told already that they cannot be read.
-            Some((_, contents)) if contents.fleet.is_none() => Err(StoreError::Unusable(NONSENSE.to_owned())),
-            found => Ok(found.map(|(_, contents)| contents)),
-        }
-    }
-
-    fn settle(&mut self, outcome: Result<(), String>) {
-        match (outcome, self.next.take()) {
-            (Ok(()), Some((version, contents))) => {
-                self.keep_replaced(&contents);
-                self.refused.is_gone("the rules of callers in the engine are in force");
-                self.take(version, contents);
-            }
-            (Err(problem), next) => {
-                self.next = next;
-                let problem = message(&problem);
-                self.refused.is_there(|| {
-                    format!("the rules of callers in the engine are refused: {problem}: those before stay in force")
-                });
-                self.show();
-            }
-            (Ok(()), None) => {}
-        }
-    }
-
-    fn leave_out(&mut self, in_force: &InForce) {
-        let is_new = |(name, _): &(&str, &str)| !self.left_out.contains(*name);
-        let (names, problems): (Vec<_>, Vec<_>) =
-            in_force.left_out().filter(is_new).map(|(name, problem)| (name.to_owned(), problem)).unzip();
-        if let Some(problem) = problems.first() {
-            let text =
-                format!("rules of callers do not fit this server, and are left out: {}: {problem}", few_of(&names));
-            tell(Level::Warning, &message(&text));
-        }
-        self.left_out = in_force.left_out().map(|(name, _)| name.to_owned()).collect();
-        self.show();
-    }
-
-    fn known(&self) -> Result<Contents, StoreError> {
-        Ok(self.known.clone())
-    }
-
-    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
-        let engine = self.engine()?;
-        self.may_begin()?;
-        let mut next = write.applied_to(&self.known)?;
-        next.fleet.get_or_insert_with(random);
-        self.put(&engine, next, entry)
-    }
-
-    fn log(&self) -> Result<ReadLog, StoreError> {
-        let unread = |error: &str| StoreError::Unreachable(format!("the log of changes cannot be read: {error}"));
-        let engine = self.engine().map_err(|_| unread("the engine of the fleet does not answer"))?;
-        let (store, runtime) = (self.followed.store().clone(), self.member.runtime.clone());
-        Ok(Box::new(move |most| {
-            let texts = runtime.block_on(store.texts(&engine, most)).map_err(|error| unread(&error.to_string()))?;
-            Ok(texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
-        }))
     }
 }
 
