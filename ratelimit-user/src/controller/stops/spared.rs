@@ -114,7 +114,8 @@ pub(super) fn limit(tables: &Tables, place: &Place) -> Result<Result<RuleSpec, S
     if !source.is_host() && has_rules_inside(tables, *source)? {
         return Ok(Err(format!("rules are about parts of {source}")));
     }
-    let as_strict = || format!("the default limit of {source} bans, or admits hardly more than a stopped client may send");
+    let as_strict =
+        || format!("the default limit of {source} bans, or admits hardly more than a stopped client may send");
     Ok(penalty::of(default.map(AsRef::as_ref)).ok_or_else(as_strict))
 }
 

@@ -157,13 +157,13 @@ fn calls_that_make_no_sense_get_one_clear_line() {
             "POST /v1/check",
             "{\"attributes\": {}, \"connection\": []}",
             400,
-            "line 1, column 34: connection: expected an object, not a list",
+            "line 1, column 33: connection: expected an object, not a list",
         ),
         (
             "POST /v1/check",
             "{\"attributes\": {}, \"connection\": {\"local\": \"192.0.2.1\"}}",
             400,
-            "line 1, column 57: connection: 192.0.2.1: expected ADDRESS:PORT, such as 192.0.2.1:443 or [2001:db8::1]:443",
+            "line 1, column 54: connection: 192.0.2.1: expected ADDRESS:PORT, such as 192.0.2.1:443 or [2001:db8::1]:443",
         ),
         (
             "POST /v1/check",

@@ -197,7 +197,7 @@ fn only_a_caller_of_a_unix_socket_that_names_a_connection_changes_anything() {
     let ends = "X-Connection-Local: unix:/run/nginx.sock:\r\nX-Connection-Remote: unix::";
     assert_eq!((nginx(ends).status, count(&server, "no_connection")), (403, 4.0));
     for (local, error) in [
-        ("192.0.2.1", "invalid socket address syntax"),
+        ("192.0.2.1", "192.0.2.1: expected ADDRESS:PORT"),
         ("192.0.2.1:0", "a port of the connection is 0: name the ports of an open connection"),
         ("[2001:db8::1]:443", "the ends of the connection have different families"),
     ] {
