@@ -163,7 +163,7 @@ fn calls_that_make_no_sense_get_one_clear_line() {
             "POST /v1/check",
             "{\"attributes\": {}, \"connection\": {\"local\": \"192.0.2.1\"}}",
             400,
-            "line 1, column 54: connection: 192.0.2.1: expected ADDRESS:PORT, such as 192.0.2.1:443 or [2001:db8::1]:443",
+            "line 1, column 55: connection: 192.0.2.1: expected ADDRESS:PORT, such as 192.0.2.1:443 or [2001:db8::1]:443",
         ),
         (
             "POST /v1/check",
