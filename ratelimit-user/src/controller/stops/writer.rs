@@ -29,6 +29,8 @@ use crate::{
 const MOST: usize = 100;
 /// Time between two looks at ends.
 const STEP: Duration = Duration::from_secs(1);
+/// Failures in a row after which the operator is told. An instance that is attached or detached at this time is none.
+const FAILURES: u32 = 3;
 /// Time until rules that have ended are deleted. So a program that tells services apart is not replaced each time.
 const CLEAN: Duration = Duration::from_secs(60);
 
@@ -42,12 +44,13 @@ pub(super) struct Writer {
     checked: u64,
     /// When rules that have ended are to be deleted.
     clean: Option<Instant>,
-    has_failed: bool,
+    /// Failures in a row to end limits.
+    failures: u32,
 }
 
 impl Writer {
     pub(super) fn of(pins: &Path, desk: &Desk) -> Self {
-        Self { pins: pins.to_owned(), desk: desk.clone(), seen: None, checked: 0, clean: None, has_failed: false }
+        Self { pins: pins.to_owned(), desk: desk.clone(), seen: None, checked: 0, clean: None, failures: 0 }
     }
 
     /// Works until no limit can begin any more.
@@ -161,7 +164,7 @@ impl Writer {
         let places: Vec<_> = spared.iter().map(|(place, _)| *place).collect();
         match self.with(move |pins| kernel::delete_these(pins, &places)).await {
             Ok(()) => {
-                (self.checked, self.has_failed) = (change, false);
+                (self.checked, self.failures) = (change, 0);
                 for (place, why) in spared {
                     self.judge().in_force.end(place, &format!("the limit of an application has ended: {why}"));
                 }
@@ -172,8 +175,8 @@ impl Writer {
     }
 
     fn warn(&mut self, error: &Error) {
-        if !self.has_failed {
-            self.has_failed = true;
+        self.failures = self.failures.saturating_add(1);
+        if self.failures == FAILURES {
             say(Level::Warning, &format!("limits of applications stay until their ends: {error}"));
         }
     }
@@ -186,7 +189,7 @@ impl Writer {
         match self.with(kernel::delete_all).await {
             Ok(()) => {
                 self.judge().in_force.end_all();
-                (self.clean, self.has_failed) = (None, false);
+                (self.clean, self.failures) = (None, 0);
             }
             Err(error) => self.warn(&error),
         }
