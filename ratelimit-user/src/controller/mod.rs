@@ -11,3 +11,4 @@ pub mod notify;
 pub mod socket;
 pub mod state;
 pub(crate) mod stops;
+pub(crate) mod tasks;

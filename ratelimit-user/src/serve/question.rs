@@ -4,6 +4,8 @@ mod json;
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
+use serde::Deserialize;
+
 use super::access::Peer;
 use crate::{check::ADDRESS, stops::Connection};
 
@@ -15,11 +17,15 @@ const ATTRIBUTES: usize = 32;
 const BATCH: usize = 100;
 
 /// One request to decide.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Question {
+    #[serde(deserialize_with = "json::attributes")]
     pub(super) attributes: Attributes,
+    #[serde(default = "one", deserialize_with = "json::cost")]
     pub(super) cost: u32,
     /// The client's connection to this host.
+    #[serde(default, deserialize_with = "json::connection")]
     pub(super) connection: Option<Connection>,
 }
 
@@ -27,8 +33,10 @@ pub(super) struct Question {
 pub(super) type Attributes = BTreeMap<String, String>;
 
 /// Several requests, which are all allowed or none.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Batch {
+    #[serde(deserialize_with = "json::requests")]
     requests: Vec<Question>,
 }
 
@@ -39,7 +47,14 @@ pub(super) struct Requests {
     pub(super) connections: Vec<Option<Connection>>,
 }
 
+fn one() -> u32 {
+    1
+}
+
 impl Question {
+    /// What it is as JSON.
+    pub(super) const NAME: &str = "an object with attributes";
+
     /// Returns the question of a caller with this address. Only callers of a Unix socket, which have none, may name a
     /// connection: other machines have no connections to this host, and any local user reaches a loopback address.
     pub(super) fn from(self, peer: Option<Peer>) -> Self {
@@ -75,6 +90,9 @@ impl Question {
 }
 
 impl Batch {
+    /// What it is as JSON.
+    pub(super) const NAME: &str = "an object with requests";
+
     /// Returns the batch of these requests.
     pub(super) fn of(requests: Vec<Question>) -> Self {
         Self { requests }

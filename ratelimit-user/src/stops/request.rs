@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::text::{
     excerpt::{escaped, excerpt},
-    object::object,
+    object::{from_slice, object},
     plain,
 };
 
@@ -115,9 +115,8 @@ impl Request {
         if line.len() > LINE {
             return Err(RequestError::Long);
         }
-        let mut json = serde_json::Deserializer::from_slice(line);
-        let read = object::<_, Self>(&mut json).and_then(|read| json.end().map(|()| read));
-        let read = read.map_err(|error| RequestError::Form(escaped(&plain::json(&error))))?;
+        let read: Self =
+            from_slice(line, "an object").map_err(|error| RequestError::Form(escaped(&plain::json(&error))))?;
         let request = Self { connection: read.connection.checked()?, ..read };
         if !is_rule(&request.rule) {
             return Err(RequestError::Rule);

@@ -13,16 +13,39 @@ use serde::{
 ///
 /// Those of the format, also for anything that is no object.
 pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<T, D::Error> {
-    from.deserialize_map(Object(PhantomData))
+    named(from, "an object")
 }
 
-struct Object<T>(PhantomData<T>);
+/// Reads a value from an object, which errors call by this name.
+///
+/// # Errors
+///
+/// Those of the format, also for anything that is no object.
+pub(crate) fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+    name: &'static str,
+) -> Result<T, D::Error> {
+    from.deserialize_map(Object(name, PhantomData))
+}
+
+/// Reads a value from the object that these bytes are, and which errors call by this name.
+///
+/// # Errors
+///
+/// Those of JSON, also for anything that is no object.
+pub(crate) fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8], name: &'static str) -> serde_json::Result<T> {
+    let mut json = serde_json::Deserializer::from_slice(json);
+    let value = named(&mut json, name)?;
+    json.end().map(|()| value)
+}
+
+struct Object<T>(&'static str, PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+        f.write_str(self.0)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {

@@ -4,17 +4,13 @@
 //! until it is closed.
 
 use std::{
-    convert::Infallible,
     net::{SocketAddr, TcpListener},
     os::unix::net::UnixListener,
     path::Path,
-    sync::{Arc, mpsc},
-    thread,
-    time::Duration,
+    sync::Arc,
 };
 
 use anyhow::{Context as _, Result};
-use tokio::{runtime::Handle, sync::oneshot, task::AbortHandle};
 
 use super::{
     listener::Bound,
@@ -26,19 +22,18 @@ use crate::{
         daemon::metrics::{Listen, Metrics, Token},
         listed::Listed,
     },
-    controller::{fleet::service::Shown, stops},
+    controller::{
+        fleet::service::Shown,
+        stops,
+        tasks::{Task, Tasks},
+    },
 };
-
-/// The longest wait until an address is closed.
-const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 /// Serves metrics until it is dropped.
 pub(crate) struct Service {
     scraper: Arc<Scraper>,
-    handle: Handle,
     address: Option<Open>,
-    /// The thread ends when this is dropped.
-    _stop: oneshot::Sender<()>,
+    tasks: Tasks,
 }
 
 /// The metrics settings of a file. Every step that can fail is done.
@@ -58,33 +53,16 @@ enum Address {
 struct Open {
     address: SocketAddr,
     check: Arc<TokenCheck>,
-    abort: AbortHandle,
-    /// Nothing is sent. The sender is dropped when the address is closed.
-    closed: mpsc::Receiver<Infallible>,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.abort.abort();
-        let _ = self.closed.recv_timeout(CLOSE_TIME);
-    }
+    _task: Task,
 }
 
 impl Service {
     /// Serves the metrics of the instance with these pins on a socket.
     pub(crate) fn start(pins: &Path, socket: UnixListener, fleet: Shown, stops: stops::Shown) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let handle = runtime.handle().clone();
-        let serves = move || {
-            // Nothing is sent. The wait ends when the sender is dropped.
-            let _ = runtime.block_on(stopped);
-            runtime.shutdown_background();
-        };
-        thread::Builder::new().name("metrics".to_owned()).spawn(serves)?;
+        let tasks = Tasks::start("metrics")?;
         let scraper = Arc::new(Scraper::new(pins, fleet, stops));
-        handle.spawn(serve(Bound::Unix(socket), Arc::default(), Arc::clone(&scraper)));
-        Ok(Self { scraper, handle, address: None, _stop: stop })
+        tasks.run(serve(Bound::Unix(socket), Arc::default(), Arc::clone(&scraper)));
+        Ok(Self { scraper, address: None, tasks })
     }
 
     /// Prepares the settings of a file: does every step that can fail, and changes nothing that is served.
@@ -119,14 +97,8 @@ impl Service {
             (Address::Same(_), None) => {}
             (Address::New(address, listener, token), _) => {
                 let check = Arc::new(TokenCheck::new(token));
-                let task =
-                    self.handle.spawn(serve(Bound::Tcp(listener), Arc::clone(&check), Arc::clone(&self.scraper)));
-                let (abort, (close, closed)) = (task.abort_handle(), mpsc::channel());
-                self.handle.spawn(async move {
-                    let _ = task.await;
-                    drop(close);
-                });
-                self.address = Some(Open { address, check, abort, closed });
+                let serves = serve(Bound::Tcp(listener), Arc::clone(&check), Arc::clone(&self.scraper));
+                self.address = Some(Open { address, check, _task: self.tasks.begin(serves) });
             }
         }
     }

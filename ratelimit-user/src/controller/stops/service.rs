@@ -1,21 +1,13 @@
 //! The thread that answers applications, and changes of its socket.
 
 use std::{
-    convert::Infallible,
     os::unix::net::UnixListener as Listener,
     path::Path,
-    sync::{Arc, Mutex, PoisonError, mpsc},
-    thread,
-    time::Duration,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use anyhow::Result;
-use tokio::{
-    net::UnixListener,
-    runtime::Handle,
-    sync::{mpsc::unbounded_channel, oneshot},
-    task::AbortHandle,
-};
+use tokio::{net::UnixListener, sync::mpsc::unbounded_channel};
 
 use super::{
     counts::Shown,
@@ -27,23 +19,21 @@ use super::{
 };
 use crate::{
     config::daemon::stops::Stops,
-    controller::notify::journal::{Level, say},
+    controller::{
+        notify::journal::{Level, say},
+        tasks::{Task, Tasks},
+    },
     stops::Stop,
     text::prefix::Prefix,
 };
-
-/// The longest wait until a socket is closed.
-const CLOSE_TIME: Duration = Duration::from_secs(1);
 
 /// Answers applications until it is dropped.
 pub(crate) struct Service {
     judge: Arc<Mutex<Judge>>,
     desk: Desk,
     shown: Shown,
-    handle: Handle,
     open: Option<Open>,
-    /// The thread ends when this is dropped.
-    _stop: oneshot::Sender<()>,
+    tasks: Tasks,
 }
 
 /// The table of a file. Every step that can fail is done.
@@ -65,37 +55,21 @@ enum Socket {
 /// A socket that is served. Dropping it closes and removes the socket.
 struct Open {
     stops: Stops,
-    abort: AbortHandle,
-    /// Nothing is sent. The sender is dropped when the socket is closed.
-    closed: mpsc::Receiver<Infallible>,
+    /// It ends before the file is removed.
+    _task: Task,
     _file: File,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.abort.abort();
-        let _ = self.closed.recv_timeout(CLOSE_TIME);
-    }
 }
 
 impl Service {
     /// Starts without a socket, for the instance with these pins.
     pub(crate) fn start(pins: &Path) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (stop, stopped) = oneshot::channel::<()>();
-        let handle = runtime.handle().clone();
-        let serves = move || {
-            // Nothing is sent. The wait ends when the sender is dropped.
-            let _ = runtime.block_on(stopped);
-            runtime.shutdown_background();
-        };
-        thread::Builder::new().name("stops".to_owned()).spawn(serves)?;
+        let tasks = Tasks::start("stops")?;
         let shown = Shown::default();
         let (begins, begun) = unbounded_channel();
         let desk = Desk::of(Judge::of(pins, Arc::clone(&shown), begins));
         let judge = desk.judge();
-        handle.spawn(Writer::of(pins, &desk).run(begun));
-        Ok(Self { judge, desk, shown, handle, open: None, _stop: stop })
+        tasks.run(Writer::of(pins, &desk).run(begun));
+        Ok(Self { judge, desk, shown, open: None, tasks })
     }
 
     /// Returns the place of the counts, for other threads.
@@ -150,16 +124,11 @@ impl Service {
 
     fn serve(&self, stops: Stops, listener: Listener, file: File) -> Open {
         let judge = Arc::clone(&self.judge);
-        let task = self.handle.spawn(async move {
+        let task = self.tasks.begin(async move {
             if let Ok(listener) = UnixListener::from_std(listener) {
                 serve(listener, judge).await;
             }
         });
-        let (abort, (close, closed)) = (task.abort_handle(), mpsc::channel());
-        self.handle.spawn(async move {
-            let _ = task.await;
-            drop(close);
-        });
-        Open { stops, abort, closed, _file: file }
+        Open { stops, _task: task, _file: file }
     }
 }

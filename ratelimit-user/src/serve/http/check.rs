@@ -23,7 +23,7 @@ use crate::{
         question::{Batch, Question},
         service::Service,
     },
-    text::{excerpt::message, plain},
+    text::{excerpt::message, object::from_slice, plain},
     wire::{self, BODY, Replies, Reply},
 };
 
@@ -34,7 +34,7 @@ pub(super) async fn check(State(service): State<Arc<Service>>, peer: Option<Exte
         Err(answer) => return *answer,
     };
     let answer = |decision: &Decision<'_>| answer(decision, service.style());
-    let question = read::<Question>(&body).map(|question| question.from(address(peer)));
+    let question = read::<Question>(&body, Question::NAME).map(|question| question.from(address(peer)));
     let answer = question.and_then(|question| service.decide(question, answer));
     answer.unwrap_or_else(|error| bad(&service, error))
 }
@@ -45,7 +45,7 @@ pub(super) async fn batch(State(service): State<Arc<Service>>, peer: Option<Exte
         Ok(body) => body,
         Err(answer) => return *answer,
     };
-    let batch = read::<Batch>(&body).map(|batch| batch.from(address(peer)));
+    let batch = read::<Batch>(&body, Batch::NAME).map(|batch| batch.from(address(peer)));
     let answer = batch.and_then(|batch| {
         service.decide_all(batch, |decisions| {
             let Some(decision) = wire::of_all(decisions) else { return StatusCode::OK.into_response() };
@@ -76,6 +76,6 @@ async fn whole(service: &Service, body: Body) -> Result<Bytes, Box<Response>> {
     })
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(body).map_err(|error| message(&plain::json(&error)))
+fn read<T: DeserializeOwned>(body: &[u8], name: &'static str) -> Result<T, String> {
+    from_slice(body, name).map_err(|error| message(&plain::json(&error)))
 }

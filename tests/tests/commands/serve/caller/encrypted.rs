@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use ratelimit::caller::{Authority as Trusted, Caller, ConnectError, EncryptionError, Server as Named, Undecided};
-use ratelimit_tests::{Authority, Daemon, Folder, Ratelimit, Sandbox, Signed, VICTIM_IPV4};
+use ratelimit_tests::{Authority, Ratelimit, Sandbox, Signed, VICTIM_IPV4};
 use rustix::process::Signal;
 
-use super::{PATIENT, RULES, block_on, question};
+use super::{PATIENT, block_on, by_tcp, question};
 use crate::serve::access::{Open, PORT, TOKENS};
 
 /// Asks the server at this address, which one of this authority must have signed.
@@ -75,11 +75,7 @@ fn a_caller_with_the_authority_and_a_token_asks_and_each_problem_has_its_advice(
 #[test]
 fn a_caller_that_encrypts_learns_that_a_server_does_not() {
     let sandbox = Sandbox::new();
-    let folder = Folder::new();
-    folder.write(&format!("[serve]\nhttp = \"127.0.0.1:8080\"\n{RULES}"));
-    let command = Ratelimit::new(&sandbox).command(&format!("serve -c {}", folder.file().display()));
-    let mut daemon = Daemon::by(&sandbox, command);
-    assert_eq!(daemon.line(), "ratelimit: serving http://127.0.0.1:8080 by 1 rule");
+    let _server = by_tcp(&sandbox);
     let asked = ask(&sandbox, "https://127.0.0.1:8080", &Authority::new("authority"), None);
     assert_eq!(problem(asked), Some(EncryptionError::Plain));
 }

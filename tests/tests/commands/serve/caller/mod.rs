@@ -164,14 +164,20 @@ fn questions_share_one_connection() {
     server.end();
 }
 
+/// Starts a server on `127.0.0.1:8080`, without encryption.
+fn by_tcp(sandbox: &Sandbox) -> (Daemon, Folder) {
+    let folder = Folder::new();
+    folder.write(&format!("[serve]\nhttp = \"127.0.0.1:8080\"\n{RULES}"));
+    let command = Ratelimit::new(sandbox).command(&format!("serve -c {}", folder.file().display()));
+    let mut daemon = Daemon::by(sandbox, command);
+    assert_eq!(daemon.line(), "ratelimit: serving http://127.0.0.1:8080 by 1 rule");
+    (daemon, folder)
+}
+
 #[test]
 fn a_server_is_asked_by_tcp() {
     let sandbox = Sandbox::new();
-    let folder = Folder::new();
-    folder.write(&format!("[serve]\nhttp = \"127.0.0.1:8080\"\n{RULES}"));
-    let command = Ratelimit::new(&sandbox).command(&format!("serve -c {}", folder.file().display()));
-    let mut daemon = Daemon::by(&sandbox, command);
-    assert_eq!(daemon.line(), "ratelimit: serving http://127.0.0.1:8080 by 1 rule");
+    let _server = by_tcp(&sandbox);
     let caller = Caller::new([Named::new("http://127.0.0.1:8080".parse().unwrap())], PATIENT).unwrap();
     let remaining = sandbox.victim(|| block_on(async { caller.check(&question()).await.remaining }));
     assert_eq!(remaining, Some(2));
