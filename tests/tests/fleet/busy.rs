@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     rules::{RULES, await_version},
-    stage::{alone, at_the_server, block_on, until, with_daemons_by},
+    stage::{at_the_server, block_on, until, with_daemons_by},
 };
 
 /// Returns whether the server has shared rules.
@@ -33,7 +33,6 @@ async fn has_rules() -> bool {
 /// Requests of the socket's group that wait leave room for a change, which root alone makes.
 #[test]
 fn commands_that_only_read_shared_rules_take_no_place_from_a_change() {
-    let _alone = alone();
     let hosts = Hosts::new(1);
     let _redis = hosts.redis(&[]);
     with_daemons_by(
@@ -67,7 +66,6 @@ fn commands_that_only_read_shared_rules_take_no_place_from_a_change() {
 
 #[test]
 fn a_change_of_shared_rules_that_waits_keeps_no_other_command_waiting() {
-    let _alone = alone();
     let hosts = Hosts::new(1);
     let _redis = hosts.redis(&[]);
     with_daemons_by(
@@ -132,7 +130,6 @@ async fn forward_late(listener: TcpListener) {
 
 #[test]
 fn a_change_that_the_engine_confirms_too_late_is_not_told_to_have_failed() {
-    let _alone = alone();
     let hosts = Hosts::new(1);
     let _redis = hosts.redis(&[]);
     let (end, has_ended) = tokio::sync::oneshot::channel::<()>();

@@ -3,11 +3,10 @@
 use ratelimit_tests::{Daemon, Folder, Hosts, Ratelimit};
 use serde_json::Value;
 
-use crate::stage::{alone, file, until};
+use crate::stage::{file, until};
 
 #[test]
 fn doctor_names_peers_that_no_rule_allows_on_an_interface_with_limits() {
-    let _alone = alone();
     let hosts = Hosts::new(2);
     hosts.join();
     let folders = [Folder::new(), Folder::new()];

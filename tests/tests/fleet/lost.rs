@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{
     faults::ask,
     rules::{RULES, await_version},
-    stage::{alone, at_the_server, file, until, with_daemons_by},
+    stage::{at_the_server, file, until, with_daemons_by},
 };
 
 /// Returns what a host knows of its fleet. The exit status is 1 without an answer of the engine.
@@ -20,7 +20,6 @@ fn verdict(ratelimit: &Ratelimit, address: &str) -> String {
 
 #[test]
 fn a_daemon_that_starts_while_the_engine_has_no_rules_keeps_those_in_force() {
-    let _alone = alone();
     let hosts = Hosts::new(1);
     let _redis = hosts.redis(&[]);
     let (host, folder) = (&hosts.hosts[0], Folder::new());
@@ -58,7 +57,6 @@ fn a_daemon_that_starts_while_the_engine_has_no_rules_keeps_those_in_force() {
 
 #[test]
 fn a_forged_version_stops_no_host_that_knows_the_rules_and_no_operator_who_insists() {
-    let _alone = alone();
     let hosts = Hosts::new(2);
     let _redis = hosts.redis(&[]);
     // The second host takes no shared rules, so it does not know them.
@@ -85,7 +83,6 @@ fn a_forged_version_stops_no_host_that_knows_the_rules_and_no_operator_who_insis
 
 #[test]
 fn another_text_with_the_number_of_a_lost_version_is_found() {
-    let _alone = alone();
     let hosts = Hosts::new(1);
     let _redis = hosts.redis(&[]);
     let keys = |number: usize| at_the_server(number, RULES);

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     faults::ask,
-    stage::{RATE, SOURCE, Traffic, alone, at_the_server, until, wait, with_daemons_by},
+    stage::{RATE, SOURCE, Traffic, at_the_server, until, wait, with_daemons_by},
 };
 
 pub(crate) const RULES: &str = "accept = [\"limits\", \"rules\"]\n";
@@ -39,7 +39,6 @@ pub(crate) fn await_version(ratelimit: &Ratelimit, version: Option<u64>, refused
 
 #[test]
 fn hosts_put_each_version_of_shared_rules_in_force_as_a_whole_or_say_why_not() {
-    let _alone = alone();
     let hosts = Hosts::new(2);
     let _redis = hosts.redis(&[]);
     // The second host has a stricter limit for each source, and its file allows an address.
@@ -131,7 +130,6 @@ fn changes(host: &Sandbox, time: Duration) -> usize {
 
 #[test]
 fn rules_that_would_block_an_ssh_session_are_tried_again_ever_more_rarely_and_at_once_after_a_change() {
-    let _alone = alone();
     let hosts = Hosts::new(1);
     let _redis = hosts.redis(&[]);
     let host = &hosts.hosts[0];

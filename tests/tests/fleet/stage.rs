@@ -14,7 +14,7 @@ const PORT: u16 = 9;
 /// Packets per second of the limit.
 pub(crate) const RATE: u64 = 1_000;
 
-/// Takes the lock of these tests, since a flood of several hosts needs the CPUs.
+/// Takes the lock of tests that measure rates, since a flood of several hosts needs the CPUs. Others run beside them.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     // A failed test leaves no state behind.

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use serde_json::{Value, json};
 
 use super::BANS;
-use crate::stage::{alone, at_the_server, with_daemons_by};
+use crate::stage::{at_the_server, with_daemons_by};
 
 /// A client that the second host allows.
 const ALLOWED: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 3);
@@ -49,7 +49,6 @@ fn line(daemon: &mut Daemon) -> String {
 
 #[test]
 fn a_client_that_one_host_stops_is_limited_on_others_unless_they_spare_it() {
-    let _alone = alone();
     let hosts = Hosts::new(3);
     let _redis = hosts.redis(&[]);
     let folders: Vec<_> = hosts.hosts.iter().map(|_| Folder::new()).collect();

@@ -4,7 +4,7 @@ use ratelimit_tests::{Folder, Hosts, Ratelimit, Redis, Sandbox};
 use serde_json::Value;
 
 use super::member::{Member, at_the_engine, fleet_of};
-use crate::stage::{alone, list, until};
+use crate::stage::{list, until};
 
 /// Uses everything that servers keep in the engine.
 fn use_all<'a>(sandbox: &'a Sandbox, tables: &str) -> [Member<'a>; 2] {
@@ -60,7 +60,6 @@ fn a_user_with_the_rights_in_the_document_can_share_rules_and_usage() {
 
 #[test]
 fn a_cluster_keeps_rules_and_usage() {
-    let _alone = alone();
     let hosts = Hosts::new(1);
     let cluster = hosts.cluster();
     let tables = format!("engine = [{}]\nservers = \"cluster\"\n", list(&cluster.urls()));
