@@ -23,7 +23,7 @@ impl Authority {
     }
 
     /// Returns those that the system trusts.
-    fn of_system() -> Result<Self, CallerError> {
+    pub(super) fn of_system() -> Result<Self, CallerError> {
         let mut trusted = RootCertStore::empty();
         trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if trusted.is_empty() { Err(CallerError::NoAuthority) } else { Ok(Self(Arc::new(trusted))) }

@@ -105,9 +105,9 @@ pub enum EncryptionError {
 /// Reason why no server has decided a request. The request is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Undecided {
-    /// All servers have failed lately.
-    #[error("all servers are left out after failures: does `ratelimit serve` run?")]
-    NoServer,
+    /// All servers have failed lately, and are left out for a while. It has the last failure.
+    #[error("all servers are left out after failures: {}", last(.0.as_deref()))]
+    NoServer(Option<Box<Undecided>>),
     /// No answer in time.
     #[error("{server} has not answered within {time:?}: is its host overloaded?")]
     Late {
@@ -152,4 +152,8 @@ pub enum Undecided {
     /// A question that no server can read. It is no failure of a server.
     #[error("no server can decide this: {0}: check the attributes")]
     Question(String),
+}
+
+fn last(failure: Option<&Undecided>) -> String {
+    failure.map_or_else(|| "does `ratelimit serve` run?".to_owned(), |failure| format!("the last one: {failure}"))
 }

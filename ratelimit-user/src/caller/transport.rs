@@ -25,14 +25,15 @@ use super::{
     options::Server,
     token::Token,
 };
-use crate::wire::{BATCH, BODY, CHECK, LOAD, Problem};
+use crate::{
+    text::excerpt::message,
+    wire::{BATCH, BODY, CHECK, LOAD, Problem},
+};
 
 /// The largest head of an answer in bytes.
 const HEAD: usize = 16 << 10;
 /// The time after which an idle connection ends. The server ends it after ten seconds.
 const IDLE: Duration = Duration::from_secs(8);
-/// The most characters of a server's reason.
-const REASON: usize = 200;
 
 /// One server.
 #[derive(Debug)]
@@ -134,7 +135,7 @@ impl Transport {
             return Ok(Received { answer, load });
         }
         let Problem { error } = serde_json::from_slice(&body).map_err(|_| no_decision())?;
-        let error = error.chars().take(REASON).collect();
+        let error = message(&error);
         Err(match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Undecided::Denied { server: self.name.clone(), error },
             _ => Undecided::Question(error),

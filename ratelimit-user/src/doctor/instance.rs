@@ -152,6 +152,10 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
             Finding::warning(Check::Daemon, &what, "An earlier state of the file is in force.")
                 .fixed_by(format!("ratelimit check --host {}", state.file))
         }));
+        findings.extend(state.unsaved.iter().map(|unsaved| {
+            let why = "The daemon tries again after each `interval` of [state].";
+            Finding::warning(Check::Daemon, unsaved, why)
+        }));
         findings.extend(state.unusable_lists.iter().map(|list| {
             let why = "The daemon reads the file of the list again when that changes.";
             Finding::warning(Check::Daemon, &list.to_string(), why)

@@ -1,6 +1,6 @@
 //! Where an engine is, and who may ask it.
 
-use std::{fmt, time::Duration};
+use std::{fmt, net::Ipv4Addr, time::Duration};
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisResult, TlsMode,
@@ -11,10 +11,13 @@ use redis::{
     sentinel::{SentinelClient, SentinelClientBuilder as Builder, SentinelServerType},
 };
 
-use crate::fleet::{
-    certificates::{CertificateEnd, Certificates, choose_cryptography},
-    error::Error,
-    reason::one_line,
+use crate::{
+    fleet::{
+        certificates::{CertificateEnd, Certificates, choose_cryptography},
+        error::Error,
+        reason::one_line,
+    },
+    text::excerpt::excerpt,
 };
 
 /// Where an engine is, and who may ask it.
@@ -73,6 +76,9 @@ impl Address {
         let Some(first) = servers.first() else { return wrong("there is none") };
         if servers.iter().any(|server| matches!(server.addr(), ConnectionAddr::TcpTls { insecure: true, .. })) {
             return wrong("certificates are always checked: remove #insecure");
+        }
+        if let Some(host) = servers.iter().map(host).find(|host| is_no_address(host)) {
+            return wrong(&format!("{} is no IPv4 address, and no name of a host", excerpt(host)));
         }
         let is_encrypted = is_encrypted(first);
         if servers.iter().any(|server| self::is_encrypted(server) != is_encrypted) {
@@ -172,6 +178,20 @@ impl Address {
     }
 }
 
+/// Returns the host of a server, or its socket.
+fn host(server: &ConnectionInfo) -> &str {
+    match server.addr() {
+        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
+        _ => "",
+    }
+}
+
+/// Returns whether a host looks like an IPv4 address, and is none. No name consists of digits only.
+fn is_no_address(host: &str) -> bool {
+    let looks_so = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    looks_so && host.parse::<Ipv4Addr>().is_err()
+}
+
 /// Returns whether the URL of a server is that of an encrypted connection.
 fn is_encrypted(server: &ConnectionInfo) -> bool {
     matches!(server.addr(), ConnectionAddr::TcpTls { .. })
@@ -239,6 +259,21 @@ mod tests {
     fn an_address_shows_no_password() {
         let address = address("redis://user:secret@10.0.0.1:6379", None, None);
         assert_eq!(format!("{address} {address:?}"), "10.0.0.1:6379 Address(10.0.0.1:6379)");
+    }
+
+    #[test]
+    fn a_host_that_looks_like_an_address_is_one() {
+        for good in ["10.0.0.3", "redis-1", "redis.example.", "10.example", "[::1]", "[::ffff:10.0.0.1]", "localhost"] {
+            let address = Address::new(&[format!("redis://{good}:6379")], Kind::Single, None, None);
+            assert!(address.is_ok(), "{good}");
+        }
+        for bad in ["10.0.0.300", "10.0.0", "10.0.0.1.2", "300"] {
+            let error = Address::new(&[format!("redis://{bad}:6379")], Kind::Single, None, None).unwrap_err();
+            assert!(
+                error.to_string().ends_with(&format!("{bad} is no IPv4 address, and no name of a host")),
+                "{error}"
+            );
+        }
     }
 
     #[test]

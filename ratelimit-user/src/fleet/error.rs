@@ -21,6 +21,9 @@ pub enum Error {
     /// The server has not answered in time.
     #[error("no answer within {} ms", .0.as_millis())]
     Silent(Duration),
+    /// Several calls together take too long.
+    #[error("it is slow: not everything is written in time")]
+    Slow,
     /// The answer makes no sense.
     #[error("its answer makes no sense: {0}")]
     Garbage(&'static str),

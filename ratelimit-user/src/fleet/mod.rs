@@ -9,6 +9,7 @@ pub mod hosts;
 pub mod kept;
 pub mod key;
 pub mod members;
+pub mod outage;
 mod reason;
 mod script;
 pub mod status;

@@ -6,7 +6,7 @@ use ratelimit_common::fleet::share::Terms;
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep_until, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 use super::service::Service;
@@ -20,6 +20,7 @@ use crate::{
         error::Error,
         kept::seed,
         key::Key,
+        outage::Outage,
         way::Place,
     },
 };
@@ -67,12 +68,15 @@ impl Fleet {
 /// Takes part in a fleet, until it is dropped.
 pub(super) async fn follow(service: Arc<Service>, fleet: Fleet) -> Infallible {
     service.fleet.join(fleet.shares);
-    let mut told = Told { is_up: None, since: Instant::now() };
+    let mut told = Told { is_up: None, since: Instant::now(), outage: Outage::default() };
     loop {
         let error = match connect(&fleet, &service).await {
-            Ok(engine) => {
-                fleet.link.send_replace(Some(engine.clone()));
-                share(&service, &fleet, &engine, &mut told).await
+            Ok([engine, for_others]) => {
+                fleet.link.send_replace(Some(for_others.clone()));
+                tokio::select! {
+                    error = share(&service, &fleet, &engine, &mut told) => error,
+                    error = hold(&service, &for_others) => error,
+                }
             }
             Err(error) => {
                 service.fleet.count(0, true);
@@ -92,6 +96,8 @@ struct Told {
     is_up: Option<bool>,
     /// When that began to be so.
     since: Instant,
+    /// Why the engine does not answer.
+    outage: Outage,
 }
 
 impl Told {
@@ -99,6 +105,7 @@ impl Told {
         if self.is_up == Some(true) {
             return;
         }
+        self.outage.end();
         let after = self.is_up.map(|_| format!(" again, after {:.1} s", self.since.elapsed().as_secs_f64()));
         let shared = if fleet.shares { ": limits are shared" } else { "" };
         let text = format!("fleet: {} answers{}{shared}", fleet.engine, after.unwrap_or_default());
@@ -106,9 +113,16 @@ impl Told {
     }
 
     fn down(&mut self, service: &Service, fleet: &Fleet, error: &Error) {
+        let (engine, is_new) = (&fleet.engine, self.outage.has_new(error));
         if self.is_up != Some(false) {
-            let text = format!("fleet: {} gives no shares: {error}: local limits apply until it does", fleet.engine);
+            let text = if fleet.shares {
+                format!("fleet: {engine} gives no shares: {error}: local limits apply until it does")
+            } else {
+                format!("fleet: {engine} does not answer: {error}")
+            };
             self.tell(service, false, Level::Warning, &text);
+        } else if is_new {
+            journal::say(Level::Warning, &format!("fleet: {engine} still does not answer: {error}"));
         }
     }
 
@@ -119,11 +133,25 @@ impl Told {
     }
 }
 
-/// Connects, and names clients as the others do.
-async fn connect(fleet: &Fleet, service: &Service) -> Result<Engine, Error> {
+/// Connects, and names clients as the others do. Reports have a connection of their own, so that no large text of rules or
+/// usage delays them.
+async fn connect(fleet: &Fleet, service: &Service) -> Result<[Engine; 2], Error> {
     let engine = Engine::connect(&fleet.engine, PATIENCE).await?.within(deadline(&fleet.terms));
     agree(fleet, service, &engine).await?;
-    Ok(engine)
+    Ok([engine, Engine::connect(&fleet.engine, PATIENCE).await?])
+}
+
+/// Looks whether the connection for others holds, until it does not. It may be slow.
+async fn hold(service: &Service, engine: &Engine) -> Error {
+    loop {
+        sleep(SEED).await;
+        let seen = seed::agree(engine, service.fleet.seed().unwrap_or_else(random)).await;
+        if let Err(error @ Error::Lost(_)) = seen
+            && !engine.answers_in_part().await
+        {
+            return error;
+        }
+    }
 }
 
 /// Names clients as the others do. A server that was in the fleet before keeps the names, if the engine has lost them.
@@ -194,7 +222,7 @@ async fn wait(service: &Service, fleet: &Fleet, end: Instant) {
     let period = Duration::from_secs_f64(fleet.terms.period);
     let periods = async {
         loop {
-            tokio::time::sleep(period).await;
+            sleep(period).await;
             if let Some(shares) = service.limiter().shares() {
                 shares.skip(service.now());
             }

@@ -29,10 +29,21 @@ pub(super) struct InFleet {
     failures: AtomicU64,
     /// Rules that differ from those of other servers.
     differences: AtomicUsize,
-    /// The version of the rules of callers, and how many are refused. None without such rules.
-    rules: Mutex<Option<(u64, u64)>>,
+    /// None without rules of callers.
+    rules: Mutex<Option<SharedRules>>,
     /// When the rules of callers in the engine could be read last, or the server began.
     rules_read: Mutex<Option<Instant>>,
+}
+
+/// Rules of callers that all servers of a fleet share, on this server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SharedRules {
+    /// The version of the last change that is in force.
+    pub(super) version: u64,
+    /// Rules of the engine that are not in force.
+    pub(super) refused: u64,
+    /// Whether the copy cannot be written.
+    pub(super) is_uncopied: bool,
 }
 
 impl InFleet {
@@ -65,9 +76,9 @@ impl InFleet {
         self.failures.fetch_add(u64::from(has_failed), Ordering::Relaxed);
     }
 
-    /// Shows which version of the rules of callers is in force, and how many rules of the engine are not.
-    pub(super) fn show_rules(&self, version: u64, refused: u64) {
-        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = Some((version, refused));
+    /// Shows which rules of callers are in force.
+    pub(super) fn show_rules(&self, rules: SharedRules) {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = Some(rules);
         self.rules_read.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
     }
 
@@ -87,10 +98,12 @@ impl InFleet {
             return;
         }
         let rules = *self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_rules = rules.map(|(version, refused)| {
+        let of_rules = rules.map(|SharedRules { version, refused, is_uncopied }| {
+            let uncopied = "Whether the copy of the rules of callers cannot be written.";
             [
                 ("rules_version", "gauge", "Version of the rules of callers that are in force.", version),
                 ("rules_refused", "gauge", "Rules of callers in the engine that this server refuses.", refused),
+                ("rules_copy_failed", "gauge", uncopied, u64::from(is_uncopied)),
             ]
         });
         let read = *self.rules_read.lock().unwrap_or_else(PoisonError::into_inner);

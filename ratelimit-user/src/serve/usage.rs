@@ -8,7 +8,7 @@ use std::{
         mpsc::{self, RecvTimeoutError, Sender},
     },
     thread::{self, JoinHandle},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context as _, Result};
@@ -23,8 +23,9 @@ use crate::{
 
 /// Time between two writes.
 const PERIOD: Duration = Duration::from_secs(5);
-/// Time for a call of the engine.
+/// Time for a call of the engine, and for all calls of a write.
 const PATIENCE: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(4);
 
 /// What clients have used, as long as it waits to be written.
 #[derive(Debug)]
@@ -113,7 +114,10 @@ impl AnyWriter {
                     return Ok(());
                 }
                 let engine = link.borrow().clone().ok_or("the engine of the fleet does not answer")?;
-                runtime.block_on(writer.write(&engine.within(PATIENCE))).map_err(|error| error.to_string())
+                let (engine, begin) = (engine.within(PATIENCE), Instant::now());
+                runtime
+                    .block_on(writer.write(&engine, || begin.elapsed() >= LONGEST))
+                    .map_err(|error| error.to_string())
             }
         }
     }

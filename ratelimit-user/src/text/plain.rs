@@ -10,15 +10,19 @@ pub(crate) fn json(error: &serde_json::Error) -> String {
 /// Returns a message in plain words. What stands before the words of the library stays.
 pub(crate) fn plain(text: &str) -> String {
     type Rewrite = fn(&str) -> String;
-    let rewrites: [(&str, Rewrite); 8] = [
+    let rewrites: [(&str, Rewrite); 9] = [
         ("invalid type: ", expected),
         ("invalid value: ", expected),
-        ("missing field `", |rest| format!("{} is missing", rest.trim_end_matches('`'))),
+        ("missing field `", |rest| format!("{} is missing", unquoted(rest))),
         ("unknown field `", |rest| {
-            let (name, known) = rest.split_once("`, ").unwrap_or((rest.trim_end_matches('`'), "expected another key"));
-            format!("{name}: unknown key: {}", known.replace('`', ""))
+            let (name, known) = known(rest);
+            format!("{name}: unknown key: {known}")
         }),
-        ("duplicate field `", |rest| format!("{} is there twice: remove one", rest.trim_end_matches('`'))),
+        ("unknown variant `", |rest| {
+            let (found, known) = known(rest);
+            format!("{known}, not {found}")
+        }),
+        ("duplicate field `", |rest| format!("{} is there twice: remove one", unquoted(rest))),
         ("EOF while parsing", |_| "the text ends too early".to_owned()),
         ("trailing characters", |_| "there is text behind the end".to_owned()),
         ("recursion limit exceeded", |_| "there are too many brackets within each other".to_owned()),
@@ -33,6 +37,20 @@ pub(crate) fn plain(text: &str) -> String {
     }
 }
 
+/// Returns a name that the library does not know, and what it expected. The name can be any text.
+fn known(rest: &str) -> (&str, String) {
+    let place = ["`, expected ", "`, there are no fields"].iter().filter_map(|start| rest.rfind(start)).max();
+    match place.and_then(|place| rest.split_at_checked(place)) {
+        Some((name, known)) => (name, known.trim_start_matches("`, ").replace('`', "")),
+        None => (unquoted(rest), "expected another one".to_owned()),
+    }
+}
+
+/// Returns a text without the quotation mark of the library behind it.
+fn unquoted(text: &str) -> &str {
+    text.strip_suffix('`').unwrap_or(text)
+}
+
 /// Turns `integer `17`, expected a string` around.
 fn expected(rest: &str) -> String {
     let (found, wanted) = rest.rsplit_once(", expected ").unwrap_or((rest, "something else"));
@@ -40,7 +58,9 @@ fn expected(rest: &str) -> String {
         "map" => "an object",
         "sequence" => "a list",
         "unit value" => "null",
-        other => other.split_once('`').map_or(other, |(_, value)| value.trim_end_matches('`')),
+        // A text has quotes of its own, and can have any character.
+        text if text.starts_with("string ") => text,
+        other => other.split_once(" `").map_or(other, |(_, value)| unquoted(value)),
     };
     let wanted = match wanted {
         "a string" => "text in quotes",
@@ -67,7 +87,16 @@ mod tests {
             ("invalid type: map, expected a sequence", "expected a list, not an object"),
             ("invalid type: sequence, expected struct Whole", "expected an object, not a list"),
             ("invalid type: null, expected a string", "expected text in quotes, not null"),
+            ("invalid type: string \"a`b\", expected u64", "expected a whole number, not \"a`b\""),
+            ("invalid value: character ```, expected u64", "expected a whole number, not `"),
             ("missing field `version`", "version is missing"),
+            (
+                "unknown field `a`, expected `b`, there are no fields",
+                "a`, expected `b: unknown key: there are no fields",
+            ),
+            ("unknown field ``, expected one of `a`, `b`", ": unknown key: expected one of a, b"),
+            ("unknown field `a``, expected `b`", "a`: unknown key: expected b"),
+            ("unknown variant `a`, expected `b` or `c`", "expected b or c, not a"),
             ("unknown field `a`, expected `b` or `c`", "a: unknown key: expected b or c"),
             ("duplicate field `a`", "a is there twice: remove one"),
             ("EOF while parsing an object", "the text ends too early"),

@@ -21,7 +21,7 @@ pub use self::{
     recorder::Recorder,
     row::Totals,
     settings::{SharedUsage, UsageFile, UsageOptions, UsagePlace},
-    shared::{SharedReader, SharedWriter},
+    shared::{SharedFound, SharedReader, SharedWriter},
     writer::Writer,
 };
 

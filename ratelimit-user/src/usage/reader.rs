@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
                 while let Some(row) = hours.next()? {
                     let hour = number(row, 0)?;
                     let start = if step == Step::Day { hour / 24 * 24 } else { hour };
-                    steps.entry(start * 3_600).or_default().add(totals(row, 1)?);
+                    steps.entry(start.saturating_mul(3_600)).or_default().add(totals(row, 1)?);
                 }
                 let row =
                     |(start, totals)| Found { rule: rule.clone(), client: client.clone(), start: Some(start), totals };

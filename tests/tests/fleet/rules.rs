@@ -87,6 +87,10 @@ fn hosts_put_each_version_of_shared_rules_in_force_as_a_whole_or_say_why_not() {
         let entry = |index: usize| (log[index]["version"].as_u64().unwrap(), log[index]["why"].as_str().unwrap());
         assert_eq!([0, 1, 4].map(entry), [(5, "over"), (4, "revert to 2"), (1, "scans")]);
         assert!(log[0]["who"].as_str().unwrap().ends_with(" on host0"), "{log}");
+        let changes = |index: usize| log[index]["changes"][0].as_str().unwrap();
+        assert!(changes(0).starts_with(&format!("- {SOURCE} 100/s")), "{log}");
+        assert!(changes(1).starts_with(&format!("{SOURCE}: 5000/s")), "{log}");
+        assert_eq!(changes(4), "+ 198.51.100.9 deny");
 
         // Own stricter limits withdraw shared rules that would admit more.
         one.ok(&format!("fleet rules set {SOURCE} --packets 500/s --burst 50"));

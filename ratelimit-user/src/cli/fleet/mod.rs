@@ -1,6 +1,7 @@
 //! `ratelimit fleet status | rules`.
 
 mod ask;
+mod log;
 mod rules;
 mod status;
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use ratelimit_common::{limits::policy::Policy, rules::comment::Comment};
 use serde::Serialize;
 
-use super::ask::ask;
+use super::{ask::ask, log};
 use crate::{
     cli::print::{
         answer::Answer,
@@ -27,7 +27,7 @@ use crate::{
         },
     },
     dataplane::rules::target::{Sources, Target},
-    fleet::kept::rules::{Logged, Version},
+    fleet::kept::rules::Version,
     limit::{Rates, write},
     text::{excerpt::escaped, prefix::Prefix, units},
 };
@@ -164,7 +164,7 @@ fn text(rules: &[Planned]) -> Result<String> {
 pub(super) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {
     match ask(pins, Request::Rules(command.request()?, operator()))? {
         Reply::Rules(RulesReply::Version(version)) => list(&version, output),
-        Reply::Rules(RulesReply::Log(versions)) => log(&versions, output),
+        Reply::Rules(RulesReply::Log(versions)) => log::print(&versions, output),
         Reply::Rules(RulesReply::Written { version, refused, accepts }) => written(version, refused, accepts, output),
         Reply::Rules(RulesReply::Unchanged) => {
             output.print(&Written { version: None, refused: None }, |out| writeln!(out, "nothing to change"))?;
@@ -235,28 +235,6 @@ fn list(version: &Version, output: Output) -> Result<Answer> {
         };
         let rows: Vec<_> = rules.rules.iter().map(cells).collect();
         if rows.is_empty() { Ok(()) } else { table(out, ["source", "rule", "until", "comment"], &rows) }
-    })?;
-    Ok(Answer::Done)
-}
-
-#[derive(Debug, Serialize)]
-struct LogRow {
-    version: u64,
-    at: String,
-    who: String,
-    why: String,
-}
-
-fn log(versions: &[Logged], output: Output) -> Result<Answer> {
-    let row = |logged: &Logged| {
-        let at = i64::try_from(logged.at_milliseconds).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
-        let at = at.unwrap_or(Timestamp::MAX).to_string();
-        LogRow { version: logged.version, at, who: logged.who.clone(), why: logged.why.clone() }
-    };
-    let rows: Vec<_> = versions.iter().map(row).collect();
-    output.print(&rows, |out| {
-        let cells = |row: &LogRow| [row.version.to_string(), row.at.clone(), row.who.clone(), row.why.clone()];
-        table(out, ["version", "at", "who", "why"], &rows.iter().map(cells).collect::<Vec<_>>())
     })?;
     Ok(Answer::Done)
 }

@@ -14,15 +14,13 @@ use crate::{
         client::SocketError,
         request::{Reply, Request},
     },
+    dataplane::lists::listing::BANS,
     fleet::{
         hosts::Member,
         status::{DeniedSource, Denies, SharedRules, SharedSource, Status},
     },
     text::units,
 };
-
-/// The list of sources that other hosts deny.
-const BANS: &str = "fleet:bans";
 
 pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
     let Reply::Fleet(Some(status)) = ask(pins, Request::Fleet)? else { bail!(SocketError::NoAnswer) };

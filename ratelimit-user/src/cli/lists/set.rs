@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use ratelimit_common::rules::rule::{COMMAND, CONFIG, NEVER};
+use ratelimit_common::rules::rule::{COMMAND, CONFIG, FLEET, NEVER};
 use serde::Serialize;
 
 use crate::{
@@ -148,7 +148,11 @@ pub(super) fn delete(name: &str, if_exists: bool, force: bool, pins: &Path, outp
     ssh::change_lists(&mut instance, &ListChange { deleted: vec![name.to_owned()], ..ListChange::default() }, force)?;
     output.print(&Deleted { deleted: Some(name) }, |out| {
         writeln!(out, "{name}: list deleted with {}", entries_text(list.entries()))?;
-        if list.origin == CONFIG { hint::of_file(out, pins) } else { Ok(()) }
+        match list.origin {
+            CONFIG => hint::of_file(out, pins),
+            FLEET => hint::of_fleet(out, pins),
+            _ => Ok(()),
+        }
     })?;
     Ok(Answer::Done)
 }

@@ -1,11 +1,12 @@
-//! What a command says about the file of a daemon.
+//! What a command says about the file of a daemon, and about its fleet.
 
 use std::{
+    fmt::Display,
     io::{self, Write},
     path::Path,
 };
 
-use crate::controller::socket::client;
+use crate::{controller::socket::client, dataplane::lists::listing::BANS};
 
 /// Says that a rule of the file is replaced, if a daemon runs.
 pub(crate) fn of_rule(out: &mut dyn Write, pins: &Path) -> io::Result<()> {
@@ -20,6 +21,21 @@ pub(crate) fn of_file(out: &mut dyn Write, pins: &Path) -> io::Result<()> {
 /// Says that the file decides about the interfaces that it names, if a daemon runs.
 pub(crate) fn of_interface(out: &mut dyn Write, pins: &Path) -> io::Result<()> {
     say(out, pins, "its file decides again at the next reload for interfaces that it names, so change the file, too")
+}
+
+/// Says that the fleet decides again about a list, if a daemon runs.
+pub(crate) fn of_fleet(out: &mut dyn Write, pins: &Path) -> io::Result<()> {
+    say(out, pins, "its fleet sets this list again. `ratelimit fleet rules del` and `accept` in [fleet] change that")
+}
+
+/// Returns what to do about a source that has no deny of this host, and is in a list of the fleet.
+pub(crate) fn denied_by_fleet(list: &str, source: &impl Display) -> String {
+    if list == BANS {
+        return format!(
+            ": the list {list} has it, because another host denies it: `ratelimit fleet status` may name that host"
+        );
+    }
+    format!(": the list {list} of the fleet has it: `ratelimit fleet rules del {source}` deletes a shared rule")
 }
 
 fn say(out: &mut dyn Write, pins: &Path, what: &str) -> io::Result<()> {

@@ -55,7 +55,7 @@ pub(super) fn set(
     let before = rule(server, name)?;
     let (old_version, old) = before.as_ref().map(|row| (row.version, &row.rule)).unzip();
     let old_version = old_version.flatten();
-    let keys = &options.keys(old)?;
+    let keys = &options.keys(name, old)?;
     let body = serde_json::to_string(keys)?;
     let done = |action, version| Set { name, action, old_version, version, old, new: keys };
     if is_dry {

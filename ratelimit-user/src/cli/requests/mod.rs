@@ -18,7 +18,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: ServerOptions,
     },
-    /// Print one rule, as a file can give it to `set`
+    /// Print one rule, as `set --file` takes it
     Get {
         /// Name of the rule
         name: String,

@@ -1,7 +1,5 @@
 //! Reads rules, and the log of their changes.
 
-use std::io::{self, Write};
-
 use anyhow::{Context as _, Result};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -14,7 +12,7 @@ use crate::{
         answer::Answer,
         output::{Output, table},
     },
-    config::requests::written::Keys,
+    config::requests::written::{self, Keys},
     text::excerpt::escaped,
 };
 
@@ -41,6 +39,8 @@ struct Log {
 #[derive(Debug, Deserialize)]
 struct Change {
     at: String,
+    /// None without a fleet.
+    server: Option<String>,
     token: String,
     address: Option<String>,
     action: String,
@@ -88,8 +88,8 @@ pub(super) fn get(server: &Server, name: &str, output: Output) -> Result<Answer>
         anyhow::bail!("there is no rule {}", escaped(name));
     };
     output.print(&row, |out| {
-        writeln!(out, "# {}: version {}", row.name, version(row.version))?;
-        lines(out, &row.rule)
+        writeln!(out, "# {}: version {}", escaped(name), version(row.version))?;
+        write!(out, "[[check]]\n{}", written::write(name, &row.rule))
     })?;
     Ok(Answer::Done)
 }
@@ -100,12 +100,12 @@ pub(super) fn log(server: &Server, limit: u16, output: Output) -> Result<Answer>
     output.print(&changes, |out| {
         let known = changes.iter().filter_map(|change| serde_json::from_value::<Change>(change.clone()).ok());
         let cells = |change: Change| {
-            let Change { at, token, address, action, name, version, old, new } = change;
-            let address = address.unwrap_or_default();
+            let Change { at, server, token, address, action, name, version, old, new } = change;
+            let [server, address] = [server, address].map(Option::unwrap_or_default);
             let what = differences(&old.unwrap_or_default(), &new.unwrap_or_default()).join(", ");
-            [version.to_string(), at, token, address, action, name, what].map(|cell| escaped(&cell))
+            [version.to_string(), at, server, token, address, action, name, what].map(|cell| escaped(&cell))
         };
-        let head = ["version", "at", "token", "address", "action", "name", "change"];
+        let head = ["version", "at", "server", "token", "address", "action", "name", "change"];
         table(out, head, &known.map(cells).collect::<Vec<_>>())
     })?;
     Ok(Answer::Done)
@@ -113,10 +113,6 @@ pub(super) fn log(server: &Server, limit: u16, output: Output) -> Result<Answer>
 
 fn version(version: Option<u64>) -> String {
     version.map_or_else(|| "of the file".to_owned(), |version| version.to_string())
-}
-
-fn lines(out: &mut dyn Write, keys: &Keys) -> io::Result<()> {
-    keys.iter().try_for_each(|(key, value)| writeln!(out, "{key} = {value}"))
 }
 
 fn in_words(keys: &Keys) -> String {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_common::rules::rule::CONFIG;
+use ratelimit_common::rules::rule::{CONFIG, FLEET};
 use serde::Serialize;
 
 use super::{
@@ -14,7 +14,12 @@ use crate::{
     cli::print::{answer::Answer, hint, output::Output},
     dataplane::{
         Instance,
-        rules::{batch::Change, list, target::Target},
+        lists::listing,
+        rules::{
+            batch::Change,
+            list,
+            target::{Sources, Target},
+        },
     },
     ssh,
 };
@@ -34,6 +39,14 @@ impl Deleted {
     pub(crate) fn of(name: &impl ToString) -> Self {
         Self { deleted: Some(name.to_string()), message: None }
     }
+}
+
+/// Returns which list of the fleet has a source, for the end of a line.
+fn of_fleet(instance: &Instance, target: Target) -> Result<String> {
+    let Sources::Prefix(prefix) = target.sources else { return Ok(String::new()) };
+    let lists = listing::having(&instance.tables, &prefix.source())?;
+    let list = lists.iter().find(|list| list.origin == FLEET);
+    Ok(list.map(|list| hint::denied_by_fleet(&list.name, &prefix)).unwrap_or_default())
 }
 
 /// Deletes the rule of each target, all or none. `done` says what has happened to it.
@@ -62,7 +75,8 @@ pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &P
             }
             None => {
                 let others = other_rules(&instance, *target, found)?;
-                let message = format!("{target} has no {}{others}", rules.name);
+                let listed = if rules.lifts_bans { of_fleet(&instance, *target)? } else { String::new() };
+                let message = format!("{target} has no {}{others}{listed}", rules.name);
                 lines.push(message.clone());
                 rows.push(Deleted { deleted: None, message: Some(message) });
             }

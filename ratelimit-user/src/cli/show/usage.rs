@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -19,7 +20,7 @@ use crate::{
     config::requests::{self, Requests},
     fleet::{address::Address, engine::Engine, way::Place},
     text::{excerpt::excerpt, units},
-    usage::{self, Found, Order, Pair, Pairs, Reader, SharedReader, Step, Totals, UsagePlace},
+    usage::{self, Found, Order, Pair, Pairs, Reader, SharedFound, SharedReader, Step, Totals, UsagePlace},
 };
 
 /// Time for a call of the engine.
@@ -144,7 +145,14 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                     client => reader.of_clients(client, rule, since, step).await,
                 }
             };
-            runtime.block_on(read).with_context(|| format!("usage cannot be read from the engine at {place}"))?
+            let read = runtime.block_on(read);
+            let SharedFound { found, left_out } =
+                read.with_context(|| format!("usage cannot be read from the engine at {place}"))?;
+            if left_out != 0 {
+                let rows = output::count(left_out, "row");
+                writeln!(io::stderr(), "ratelimit: warning: {rows} of the engine at {place} make no sense: left out")?;
+            }
+            found
         }
     };
     let rows = found.into_iter().map(Row::of).collect::<Result<Vec<_>>>()?;
@@ -190,7 +198,7 @@ fn source(arguments: &Arguments) -> Result<Source<'_>> {
     }
 }
 
-fn write(out: &mut dyn std::io::Write, rows: &[Row], by: By, now: Timestamp) -> std::io::Result<()> {
+fn write(out: &mut dyn io::Write, rows: &[Row], by: By, now: Timestamp) -> io::Result<()> {
     let cells = |row: &Row| {
         let start = row.start_at.map(|start| if by == By::Day { day(start) } else { hour(start) });
         let age = now.duration_since(row.last_seen_at);

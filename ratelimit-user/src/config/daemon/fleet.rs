@@ -42,6 +42,26 @@ pub struct Fleet {
 }
 
 impl Fleet {
+    /// Returns the keys of the table that differ in another file. `engine` is everything about how the engine is reached.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let least = |fleet: &Self| (fleet.has_least, fleet.terms.least);
+        let accepts = |fleet: &Self| [fleet.accepts.limits, fleet.accepts.bans, fleet.accepts.rules];
+        let all = [
+            ("engine", self.engine != other.engine),
+            ("name", self.name != other.name),
+            ("period", self.terms.period != other.terms.period),
+            ("min-share", least(self) != least(other)),
+            ("weight", self.weight != other.weight),
+            ("limits", self.limits != other.limits),
+            ("share", self.tells_bans != other.tells_bans),
+            ("accept", accepts(self) != accepts(other)),
+            ("start", self.start != other.start),
+            ("on-loss", self.on_loss != other.on_loss),
+        ];
+        all.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
+    }
+
     /// Returns whether hosts divide the burst of a new source.
     #[must_use]
     pub fn divides_bursts(&self) -> bool {

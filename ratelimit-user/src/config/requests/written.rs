@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use toml::de::DeTable;
+use toml::{Value, de::DeTable};
 
 use super::{check::rule, stop};
 use crate::{
@@ -14,14 +14,49 @@ use crate::{
 /// The keys of a rule with their values.
 pub type Keys = toml::Table;
 
-/// Writes a rule as the lines of a table `[[check]]`: its name, and one line for each key.
+/// Writes a rule as the lines of a table `[[check]]`: its name, and one line for each key. Whoever has chosen the keys, the
+/// text can be read again, and no character of it controls a terminal.
 #[must_use]
 pub fn write(name: &str, keys: &Keys) -> String {
-    let mut text = format!("name = {}\n", toml::Value::from(name));
+    let mut text = format!("name = {}\n", quoted(name));
     for (key, value) in keys {
-        let _ = writeln!(text, "{key} = {value}");
+        let _ = writeln!(text, "{}", line(key, value));
     }
     text
+}
+
+fn line(key: &str, value: &Value) -> String {
+    let key = if is_bare(key) { key.to_owned() } else { quoted(key) };
+    format!("{key} = {}", in_line(value))
+}
+
+/// Writes a value without a line break.
+fn in_line(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Array(values) => format!("[{}]", values.iter().map(in_line).collect::<Vec<_>>().join(", ")),
+        Value::Table(values) if values.is_empty() => "{}".to_owned(),
+        Value::Table(values) => {
+            let each = values.iter().map(|(key, value)| line(key, value));
+            format!("{{ {} }}", each.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut quoted = "\"".to_owned();
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\'' => quoted.push(character),
+            _ if character.escape_debug().len() == 1 => quoted.push(character),
+            _ => {
+                let _ = write!(quoted, "\\U{:08X}", u32::from(character));
+            }
+        }
+    }
+    quoted + "\""
 }
 
 /// Reads a rule as the file is read.
@@ -49,17 +84,11 @@ pub fn read(name: &str, keys: &Keys, attributes: &[String]) -> Result<Rule, Vec<
             None
         }
     };
-    // A value can take several lines.
-    let mut starts = vec![(1, "name")];
-    let mut line = 1 + toml::Value::from(name).to_string().lines().count();
-    for (key, value) in keys {
-        starts.push((line, key));
-        line += value.to_string().lines().count();
-    }
     let problems = page.problems();
     let in_words = |problem: &crate::config::problem::Problem| {
-        let key = starts.iter().rev().find(|(start, _)| *start <= problem.line).map_or("", |(_, key)| key);
-        let key = excerpt(key);
+        // The first line has the name.
+        let key = problem.line.checked_sub(2).map_or(Some("name"), |number| keys.keys().nth(number).map(|key| &**key));
+        let key = excerpt(key.unwrap_or_default());
         match &*problem.found {
             "" => problem.message.clone(),
             found if found == key => format!("{key}: {}", problem.message),

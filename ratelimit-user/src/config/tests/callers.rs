@@ -120,6 +120,22 @@ fn a_rule_of_a_caller_is_checked_as_one_of_the_file_and_a_problem_names_its_key(
 }
 
 #[test]
+fn a_rule_is_written_in_lines_that_can_be_read_and_control_no_terminal() {
+    let json = r#"{"limits": ["3/m", 7, 1.5, true, {}], "k\n= 1": "a\u001b]0;\u0007\u009b2J\u202e", "match": {"it's \"a\"": ["\\ü\n"]}}"#;
+    let keys: Keys = serde_json::from_str(json).unwrap();
+    let text = written::write("a", &keys);
+    assert_eq!(text.lines().count(), 4);
+    assert!(text.chars().all(|char| char == '\n'
+        || char == '\''
+        || char == '"'
+        || char.escape_debug().len() == 1
+        || char == '\\'));
+    let mut read: Keys = toml::from_str(&text).unwrap();
+    assert_eq!(read.remove("name"), Some("a".into()));
+    assert_eq!(read, keys);
+}
+
+#[test]
 fn the_tables_for_requests_of_the_sample_file_are_good() {
     let sample = include_str!("../../../../dist/ratelimit.toml");
     let (_, rest) = sample.split_once("# [serve]").unwrap();

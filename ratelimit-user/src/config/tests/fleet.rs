@@ -45,10 +45,24 @@ fn each_key_is_read() {
 }
 
 #[test]
+fn keys_that_differ_are_named() {
+    let before = fleet("engine = \"redis://10.0.0.5\"\nname = \"a\"\nmin-share = 0.01\n");
+    let same = fleet("engine = \"redis://10.0.0.5:6379\"\nname = \"a\"\nmin-share = 0.01\nperiod = \"200ms\"\n");
+    assert!(before.differences(&same).is_empty());
+    let other = fleet(
+        "engine = \"redis://user:secret@10.0.0.5\"\nname = \"b\"\nperiod = \"2s\"\nweight = 0.5\nlimits = \"all\"\n\
+         share = \"bans\"\naccept = \"rules\"\nstart = \"share\"\non-loss = \"hold\"\n",
+    );
+    let all = ["engine", "name", "period", "min-share", "weight", "limits", "share", "accept", "start", "on-loss"];
+    assert_eq!(before.differences(&other), all);
+}
+
+#[test]
 fn each_wrong_value_is_reported_with_its_place() {
     for (keys, expected) in [
         ("period = \"1s\"", "2:1: [fleet]: engine is missing"),
         ("engine = \"http://10.0.0.5\"", "3:10: \"http://10.0.0.5\": expected a URL such as redis://10.0.0.1:6379: "),
+        ("engine = \"redis://10.0.0.300\"", "10.0.0.300 is no IPv4 address, and no name of a host"),
         ("engine = \"redis://10.0.0.5\"\nperiod = \"1ms\"", "4:10: \"1ms\": expected a time from 50ms to 10s"),
         ("engine = \"redis://10.0.0.5\"\nweight = 0", "4:10: 0: expected a number from 0.01 to 100, or load"),
         ("engine = \"redis://10.0.0.5\"\nmin-share = 2", "4:13: 2: expected a part from 0.000016 to 1"),

@@ -50,6 +50,8 @@ pub struct Applied {
     pub unusable_lists: Vec<UnusableList>,
     /// Addresses of SSH sessions that were allowed.
     pub allowed_ssh: Vec<String>,
+    /// How the fleet has changed, in words.
+    pub fleet: Option<String>,
     /// The debts and bans that were put back, or why they were not. None if there were none.
     pub restored: Option<Result<Restored, String>>,
 }

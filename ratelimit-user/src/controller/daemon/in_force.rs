@@ -6,7 +6,10 @@ use anyhow::Result;
 
 use super::feeds::Feed;
 use crate::{
-    config::{self, Config, daemon::state::StateFile},
+    config::{
+        self, Config,
+        daemon::{fleet::Fleet, state::StateFile},
+    },
     controller::{
         change::applied::Applied,
         notify::service_manager,
@@ -34,6 +37,8 @@ pub(super) struct InForce {
     awaited: Vec<String>,
     /// The files of its lists.
     pub(super) feeds: Vec<Feed>,
+    /// Its fleet.
+    pub(super) fleet: Option<Fleet>,
     /// Where it keeps debts and bans.
     pub(super) state: Option<StateFile>,
     /// The names of its lists.
@@ -69,6 +74,7 @@ impl InForce {
             lists: config.lists.iter().map(|list| list.name.clone()).collect(),
             feeds: config.lists.iter().map(Feed::of).collect(),
             interfaces: config.interfaces,
+            fleet: config.fleet,
             state: config.state,
             rules,
             few_rules,
@@ -123,6 +129,7 @@ impl InForce {
             lists: self.lists.clone(),
             unusable_lists: self.unusable_lists.clone(),
             last_minute: None,
+            unsaved: None,
         })
     }
 }

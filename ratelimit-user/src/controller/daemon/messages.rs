@@ -1,7 +1,7 @@
 //! Messages of the daemon about its file.
 
 use crate::{
-    config::PlannedList,
+    config::{PlannedList, daemon::fleet::Fleet},
     controller::{
         change::{applied::Applied, left::PartlyUndone},
         notify::journal::Level,
@@ -50,6 +50,7 @@ pub(crate) fn text(applied: &Applied) -> String {
     if !applied.awaited.is_empty() {
         parts.push(format!("waiting until these interfaces appear: {}", applied.awaited.join(", ")));
     }
+    parts.extend(applied.fleet.clone());
     parts.extend(applied.allowed_ssh.iter().map(|peer| allowed_ssh(peer)));
     if let Some(reason) = &applied.not_detached {
         parts.push(format!(
@@ -74,6 +75,19 @@ pub(crate) fn text(applied: &Applied) -> String {
         parts.extend(names(&format!("rules of the file {by}:"), rules.iter().cloned()));
     }
     parts.join("; ")
+}
+
+/// Returns how the fleet of the file has changed. None if it has not.
+pub(super) fn fleet_change(before: Option<&Fleet>, now: Option<&Fleet>) -> Option<String> {
+    match (before, now) {
+        (None, None) => None,
+        (None, Some(now)) => Some(format!("fleet joined: {}", now.engine)),
+        (Some(before), None) => Some(format!("fleet left: {}", before.engine)),
+        (Some(before), Some(now)) => {
+            let keys = before.differences(now);
+            (!keys.is_empty()).then(|| format!("fleet changed: {}", keys.join(", ")))
+        }
+    }
 }
 
 /// Returns the lines of a list's file that cannot be used. None without any.

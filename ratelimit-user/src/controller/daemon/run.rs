@@ -119,7 +119,8 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
             () = daemon.late() => (daemon, ()) = on_thread(daemon, Daemon::try_again, &mut watchdog).await?,
             accepted = server.listener.accept() => {
                 let (stream, _) = accepted.context("cannot listen any more")?;
-                daemon = serve(stream, daemon, &minute, &mut waiting, &mut watchdog).await?;
+                let shown = Seen { minute: &minute, saver: &saver };
+                daemon = serve(stream, daemon, shown, &mut waiting, &mut watchdog).await?;
             }
             () = watchdog.beat() => {}
             _ = minute_steps.tick() => minute.read(),
@@ -163,11 +164,18 @@ async fn on_thread<T: Send + 'static>(
     }
 }
 
+/// What an answer about the file shows beside it.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    minute: &'a Minute,
+    saver: &'a Saver,
+}
+
 /// Answers one request. A command that sends nothing, or ends before the answer, is ignored.
 async fn serve(
     stream: UnixStream,
     mut daemon: Daemon,
-    minute: &Minute,
+    Seen { minute, saver }: Seen<'_>,
     waiting: &mut Waiting,
     watchdog: &mut Watchdog,
 ) -> Result<Daemon> {
@@ -191,7 +199,11 @@ async fn serve(
             reply = Reply::Failed(ONLY_ROOT_FORCES.to_owned());
         }
         Ok(Request::State) => {
-            let state = daemon.file_state().map(|state| FileState { last_minute: minute.rates(), ..state });
+            let state = daemon.file_state().map(|state| FileState {
+                last_minute: minute.rates(),
+                unsaved: saver.failure(),
+                ..state
+            });
             reply = state.map_or_else(|error| Reply::Failed(format!("{error:#}")), Reply::State);
         }
         Ok(Request::Rules(request, _)) if request.is_change() && user != Some(ROOT) => {

@@ -18,6 +18,7 @@ use crate::{
         notify::journal::{Level, say},
         state::{self, StateError},
     },
+    dataplane::debts::Saved,
 };
 
 /// The time that the last snapshot may take.
@@ -28,6 +29,14 @@ const SLOW: Duration = Duration::from_secs(30);
 
 /// A time that never comes.
 const NEVER: Duration = Duration::from_secs(1 << 32);
+
+/// Returns the debts and bans of the state file. A file that cannot be used is reported, and the daemon starts without it.
+pub(super) fn load(file: &StateFile) -> Saved {
+    state::load(&file.path).unwrap_or_else(|error| {
+        say(Level::Warning, &format!("starting without the state: {error}"));
+        Saved::default()
+    })
+}
 
 /// A snapshot that is being written.
 struct Writing {
@@ -44,8 +53,8 @@ pub(super) struct Saver {
     /// The time of the next snapshot.
     due: Instant,
     writing: Option<Writing>,
-    /// Whether the last snapshot of this file failed, and whether it left debts out. Each change is reported once.
-    has_failed: bool,
+    /// Why the last snapshot of this file failed, and whether it left debts out. Each change is reported once.
+    failure: Option<String>,
     has_left_out: bool,
 }
 
@@ -53,14 +62,14 @@ impl Saver {
     /// Writes nothing yet.
     pub(super) fn of(pins: &Path) -> Self {
         let (pins, due) = (pins.to_owned(), Instant::now());
-        Self { pins, file: None, due, writing: None, has_failed: false, has_left_out: false }
+        Self { pins, file: None, due, writing: None, failure: None, has_left_out: false }
     }
 
     /// Writes this file from now on, or none. The first snapshot is due after an interval.
     pub(super) fn follow(&mut self, file: Option<&StateFile>) {
         if self.file.as_ref() != file {
             if self.path() != file.map(|file| file.path.as_path()) {
-                (self.has_failed, self.has_left_out) = (false, false);
+                (self.failure, self.has_left_out) = (None, false);
             }
             self.file = file.cloned();
             self.due = Instant::now() + self.interval();
@@ -118,6 +127,11 @@ impl Saver {
         self.writing = Some(Writing { path, task, late: Instant::now() + SLOW });
     }
 
+    /// Returns why the state was not written last. None if it was.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.clone()
+    }
+
     fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| file.path.as_path())
     }
@@ -129,21 +143,23 @@ impl Saver {
     /// Reports a failure, and that there is none any more. Without an instance, nothing was written, and nothing changes.
     fn report(&mut self, outcome: Result<Option<usize>, StateError>) {
         match outcome {
-            Err(error) if !self.has_failed => {
-                let text = "the state is not written, so a reboot forgets debts and bans";
-                say(Level::Warning, &format!("{text}: {error}"));
-                self.has_failed = true;
+            Err(error) => {
+                let text = format!("the state is not written, so a reboot forgets debts and bans: {error}");
+                if self.failure.is_none() {
+                    say(Level::Warning, &text);
+                }
+                self.failure = Some(text);
             }
             Ok(Some(left_out)) => {
-                if self.has_failed {
+                if self.failure.is_some() {
                     say(Level::Info, "the state is written again");
                 }
                 if left_out != 0 && !self.has_left_out {
                     say(Level::Warning, &format!("the state has the longest debts only: {left_out} are left out"));
                 }
-                (self.has_failed, self.has_left_out) = (false, left_out != 0);
+                (self.failure, self.has_left_out) = (None, left_out != 0);
             }
-            Err(_) | Ok(None) => {}
+            Ok(None) => {}
         }
     }
 }

@@ -14,10 +14,11 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     in_force::InForce,
     memory,
-    messages::{allowed_ssh, failure, level, skipped_lines, text},
+    messages::{allowed_ssh, failure, fleet_change, level, skipped_lines, text},
+    saver::load,
 };
 use crate::{
-    config::{self, daemon::state::StateFile, listed::Listed},
+    config::{self, listed::Listed},
     controller::{
         change::{
             appear::{self, Appeared},
@@ -54,6 +55,8 @@ pub(super) struct Daemon {
     stops: stops::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
+    /// The state file of this daemon.
+    state: Option<state::Owned>,
     /// What waits because another command had the lock of the instance.
     late: Late,
 }
@@ -94,6 +97,7 @@ impl Daemon {
             fleet,
             stops,
             daemon_lock: None,
+            state: None,
             late: Late::default(),
         }
     }
@@ -121,14 +125,18 @@ impl Daemon {
         // The steps for metrics and stops that can fail come before the instance changes.
         let prepared = self.metrics.prepare(&config.metrics)?;
         let stops = self.stops.prepare(config.stops.as_ref())?;
+        let state =
+            config.state.as_ref().map(|file| state::Owned::take(&file.path, self.state.as_ref())).transpose()?;
         let protected = self.protected(is_first, caller);
         let saved = LazyCell::new(|| config.state.as_ref().map_or_else(Saved::default, load));
         let saved = || saved.clone();
         let mut apply = || apply::apply(&self.pins, &config, is_first, &protected, &saved, &mut self.daemon_lock);
-        let applied = match apply() {
+        let mut applied = match apply() {
             Err(error) if can_succeed_now(&error, &config) => apply()?,
             applied => applied?,
         };
+        applied.fleet = fleet_change(self.in_force.fleet.as_ref(), config.fleet.as_ref()).filter(|_| !is_first);
+        self.state = state;
         self.metrics.commit(prepared, Listed::of(&config));
         self.stops.commit(stops);
         self.fleet.join(config.fleet.clone());
@@ -271,14 +279,6 @@ impl Daemon {
     pub(super) fn file_state(&self) -> Result<FileState> {
         self.in_force.state(&self.file, &self.pins)
     }
-}
-
-/// Returns the debts and bans of the state file. A file that cannot be used is reported, and the daemon starts without it.
-fn load(file: &StateFile) -> Saved {
-    state::load(&file.path).unwrap_or_else(|error| {
-        say(Level::Warning, &format!("starting without the state: {error}"));
-        Saved::default()
-    })
 }
 
 /// Returns whether applying the file again can succeed at once. Opening the instance again completes what is unfinished.

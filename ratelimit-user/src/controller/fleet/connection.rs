@@ -21,6 +21,7 @@ use crate::{
         engine::Engine,
         error::Error,
         hosts::{About, Heartbeat, Hosts},
+        outage::Outage,
         way::{Place, Way},
     },
 };
@@ -66,6 +67,8 @@ pub(super) struct Connection {
     connected: Instant,
     /// When a call has failed last.
     failed: Instant,
+    /// Why it does not answer, as the operator knows it.
+    outage: Outage,
     /// What kept the engine from answering last.
     pub(super) error: Option<String>,
     /// Calls that have failed.
@@ -87,6 +90,7 @@ impl Connection {
             has_answered: false,
             connected: now,
             failed: now,
+            outage: Outage::default(),
             error: None,
             failures: 0,
         }
@@ -112,10 +116,15 @@ impl Connection {
         (self.is_up(), self.since.elapsed())
     }
 
-    /// Notes that a call has failed, and tells the operator once.
+    /// Notes that a call has failed, and tells the operator each reason once.
     pub(super) fn fail(&mut self, error: &Error) {
         self.note(error);
         self.link.send_replace(None);
+        let is_down = self.told == Some(Told::Down);
+        let is_new = self.outage.has_new(error);
+        if is_down && is_new {
+            self.say(Level::Warning, &format!("{} still does not answer: {error}", self.address));
+        }
         let text = format!("{} gives no shares: {error}: local limits apply until it does", self.address);
         self.tell(Told::Down, Level::Warning, &text);
     }
@@ -175,10 +184,17 @@ impl Connection {
     fn tell(&mut self, state: Told, level: Level, text: &str) {
         if self.told != Some(state) {
             (self.told, self.since) = (Some(state), Instant::now());
-            let text = format!("fleet: {text}");
-            say(level, &text);
-            record_of_daemon(&self.pins, &text);
+            self.say(level, text);
         }
+        if state != Told::Down {
+            self.outage.end();
+        }
+    }
+
+    fn say(&self, level: Level, text: &str) {
+        let text = format!("fleet: {text}");
+        say(level, &text);
+        record_of_daemon(&self.pins, &text);
     }
 
     /// Returns how long to wait before the next try. An engine that answers heartbeats and no reports is not asked in an

@@ -67,6 +67,8 @@ pub(super) struct Host {
     /// Room for reports.
     messages: Messages,
     hosts: Hosts,
+    /// When the engine has told them.
+    heard: Instant,
     calls: JoinSet<Call>,
     latency: Option<f64>,
     evicts: Option<String>,
@@ -89,6 +91,7 @@ impl Host {
             sources: Sources::default(),
             messages: Messages::default(),
             hosts: Hosts::default(),
+            heard: Instant::now(),
             calls: JoinSet::new(),
             latency: None,
             evicts: None,
@@ -264,7 +267,7 @@ impl Host {
         if !self.fleet.has_least {
             self.terms.least = self.fleet.terms.least.min(tenth).max(LEAST);
         }
-        self.hosts = hosts;
+        (self.hosts, self.heard) = (hosts, Instant::now());
     }
 
     fn show(&self) {
@@ -280,7 +283,7 @@ impl Host {
             period_seconds: self.terms.period,
             id: self.id.clone(),
             hosts: self.hosts.count,
-            members: self.hosts.members.clone(),
+            members: self.hosts.members_after(self.heard.elapsed()),
             reported,
             shared,
             reports: self.reports,

@@ -129,6 +129,9 @@ pub struct FileState {
     /// Its lists whose files could not be used.
     #[serde(default)]
     pub unusable_lists: Vec<UnusableList>,
+    /// Why its state file was not written last. None if it was, or if there is none.
+    #[serde(default)]
+    pub unsaved: Option<String>,
     /// The rates of the last minute, or of the time since the daemon or the instance began.
     #[serde(default)]
     pub last_minute: Option<Rates>,

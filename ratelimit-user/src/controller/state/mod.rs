@@ -3,13 +3,15 @@
 
 pub(crate) mod file;
 mod format;
+pub(crate) mod lock;
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use self::{file::FileError, format::FormatError};
+use self::{file::FileError, format::FormatError, lock::FileLock};
 use crate::dataplane::{
     Error,
     debts::{self, Saved},
@@ -40,6 +42,9 @@ pub enum StateError {
         /// What is wrong.
         cause: FormatError,
     },
+    /// Another daemon writes it.
+    #[error("the state file {} is that of another daemon: write another path into [state]", .0.display())]
+    Taken(PathBuf),
     /// The thread that writes it has failed.
     #[error("the thread that writes it has failed")]
     Thread,
@@ -49,6 +54,34 @@ pub enum StateError {
     /// The maps cannot be read, or another user could replace the file.
     #[error(transparent)]
     Other(#[from] Error),
+}
+
+/// The state file of this daemon. No other daemon may have the same one, since each replaces the snapshots of the other.
+#[derive(Debug, Clone)]
+pub(crate) struct Owned {
+    path: PathBuf,
+    /// None if the file cannot be locked. Then it cannot be written either, which the next snapshot tells.
+    lock: Option<Arc<FileLock>>,
+}
+
+impl Owned {
+    /// Takes a file for this daemon, which may have one `now`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if another daemon has it.
+    pub(crate) fn take(path: &Path, now: Option<&Self>) -> Result<Self, StateError> {
+        if let Some(now) = now.filter(|now| now.path == path && now.lock.is_some()) {
+            return Ok(now.clone());
+        }
+        // In a folder of other users, any of them could keep the lock.
+        let lock = match check_folder(path).is_ok().then(|| FileLock::take(path)) {
+            Some(Ok(None)) => return Err(StateError::Taken(path.to_owned())),
+            Some(Ok(lock)) => lock.map(Arc::new),
+            Some(Err(_)) | None => None,
+        };
+        Ok(Self { path: path.to_owned(), lock })
+    }
 }
 
 /// Returns what the file has, without what has ended since. Without a file, that is nothing.
@@ -91,4 +124,29 @@ fn check_folder(path: &Path) -> Result<(), Error> {
 
 fn of_file(path: &Path) -> impl FnOnce(FileError) -> StateError {
     |cause| StateError::File { path: path.to_owned(), cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_state_file_has_one_daemon() {
+        let folder = std::env::temp_dir().join(format!("ratelimit-owned-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("state");
+        let first = Owned::take(&path, None).unwrap();
+        let again = Owned::take(&path, Some(&first)).unwrap();
+        let other = Owned::take(&folder.join("other"), Some(&first)).unwrap();
+        assert!(matches!(Owned::take(&path, Some(&other)), Err(StateError::Taken(_))));
+        drop(first);
+        assert!(matches!(Owned::take(&path, None), Err(StateError::Taken(_))));
+        drop(again);
+        assert!(Owned::take(&path, None).is_ok());
+        // A folder that does not exist is told with the first snapshot.
+        assert!(Owned::take(&folder.join("missing/state"), None).is_ok());
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

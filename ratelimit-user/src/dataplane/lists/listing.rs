@@ -81,6 +81,8 @@ impl InForce {
 
 /// The beginning of the names of lists that the fleet sets. No operator can give a list such a name.
 pub const OF_FLEET: &str = "fleet:";
+/// The list of sources that other hosts of the fleet deny.
+pub const BANS: &str = "fleet:bans";
 
 /// Returns whether a text can be the name of a list: letters, digits, `.`, `_` and `-`, and no `.` or `-` in front.
 #[must_use]

@@ -6,7 +6,8 @@
 --   write: the version that is replaced, its digest, the new version, its text, who writes it, why, the text for the log,
 --     and the most entries of the log. The answer is 1, or 0 if another version is there. After an error, nothing has
 --     changed.
---   log: the most entries. The answer is for each version, the newest first, its number, milliseconds since 1970, who and why.
+--   log: the most entries, and the most bytes. The answer is for each version, the newest first, its number, milliseconds
+--     since 1970, who, why, and its text behind an equals sign. Texts beyond these bytes are left out.
 --   text: a version. The answer is its text in the log, or nothing.
 --   texts: the most entries, and the most bytes. The answer is the texts in the log, the newest first.
 local now = redis.call('HGET', KEYS[1], 'version') or '0'
@@ -39,13 +40,16 @@ elseif ARGV[1] == 'write' then
   end
   return { '1' }
 elseif ARGV[1] == 'log' then
-  local answer = {}
+  local answer, bytes = {}, 0
   for _, entry in ipairs(redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', tonumber(ARGV[2]))) do
     local fields = entry[2]
+    local text = fields[8] or ''
+    bytes = bytes + #text
     answer[#answer + 1] = fields[2] or ''
     answer[#answer + 1] = string.match(entry[1], '^%d+') or '0'
     answer[#answer + 1] = fields[4] or ''
     answer[#answer + 1] = fields[6] or ''
+    answer[#answer + 1] = bytes <= tonumber(ARGV[3]) and '=' .. text or ''
   end
   return answer
 elseif ARGV[1] == 'texts' then

@@ -65,6 +65,9 @@ pub struct Logged {
     pub who: String,
     /// Why.
     pub why: String,
+    /// The rules. None if they are too large to be told.
+    #[serde(default)]
+    pub text: Option<String>,
 }
 
 impl Mark {
@@ -157,14 +160,17 @@ impl Store {
     ///
     /// Any [`Error`] but that of the URL.
     pub async fn log(&self, engine: &Engine) -> Result<Vec<Logged>, Error> {
-        let values = self.ask(engine, &["log", &self.kind.logged.to_string()]).await?;
-        let (entries, rest) = values.as_chunks::<4>();
-        if !rest.is_empty() || entries.len() > self.kind.logged {
+        let values = self.ask(engine, &["log", &self.kind.logged.to_string(), &TEXTS.to_string()]).await?;
+        let (entries, rest) = values.as_chunks::<5>();
+        let bytes = |entry: &[Value; 5]| if let Value::BulkString(bytes) = &entry[4] { bytes.len() } else { 0 };
+        let most = TEXTS + self.kind.logged;
+        if !rest.is_empty() || entries.len() > self.kind.logged || entries.iter().map(bytes).sum::<usize>() > most {
             return Err(Error::Garbage("it has another number of entries"));
         }
-        let logged = |[version, at, who, why]: &[Value; 4]| {
+        let logged = |[version, at, who, why, rules]: &[Value; 5]| {
             let (version, at_milliseconds) = (number(version)?, number(at)?);
-            Ok(Logged { version, at_milliseconds, who: excerpt(text(who)?), why: excerpt(text(why)?) })
+            let (who, why, text) = (excerpt(text(who)?), excerpt(text(why)?), text(rules)?.strip_prefix('='));
+            Ok(Logged { version, at_milliseconds, who, why, text: text.map(ToOwned::to_owned) })
         };
         entries.iter().map(logged).collect()
     }

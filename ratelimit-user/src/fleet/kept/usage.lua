@@ -2,7 +2,8 @@
 -- this server is the only one.
 --
 -- KEYS: a sorted set with the number of rows of each hour, and the number of the last batch of a server. The key of an hour is
--- that of the set, a colon and the hour since 1970. ARGV: what to do, and
+-- that of the set, a colon and the hour since 1970. With `rows` in place of the hour, it has the number of all rows, and the
+-- hour in which the set was read last. ARGV: what to do, and
 --   add: the number of the batch, the hours to keep, the most rows, the most rows of an hour, and then for each row its hour,
 --     its client, and four numbers: admitted, cost, refused, last. The answer is the number of requests that found no room. A
 --     batch that was there before changes nothing.
@@ -37,7 +38,7 @@ local function is_error(answer)
 end
 local now = tonumber(redis.call('TIME')[1])
 local kept, most, most_of_hour = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local this, counts, lost = math.floor(now / 3600), {}, 0
+local this, counts, lost, more = math.floor(now / 3600), {}, 0, 0
 local first = this - kept
 
 -- After an error, nothing has changed.
@@ -76,7 +77,7 @@ for index = 6, #ARGV, 6 do
       end
       local added = redis.pcall('HSET', key, client, table.concat(new, ' '))
       if type(added) == 'number' then
-        counts[hour] = counts[hour] + added
+        counts[hour], more = counts[hour] + added, more + added
         is_kept, is_begun = true, true
       elseif is_error(added) and not is_begun then
         redis.call('SET', KEYS[2], seen, 'PX', SEEN)
@@ -96,6 +97,17 @@ for hour, count in pairs(counts) do
   end
 end
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', (kept + EARLY + 1) * 3600000))
+
+-- The set can have very many hours. It is read if an hour has begun, which can end another one, or if there are too many rows.
+local function keep(total)
+  redis.call('SET', KEYS[1] .. ':rows', string.format('%.0f %.0f', total, this), 'PX', 2 * 3600000)
+end
+local known = redis.pcall('GET', KEYS[1] .. ':rows')
+local before, hour_before = string.match(type(known) == 'string' and known or '', '^(%d+) (%d+)$')
+if before and tonumber(hour_before) == this and tonumber(before) + more <= most then
+  keep(tonumber(before) + more)
+  return { string.format('%.0f', lost) }
+end
 local hours, all = {}, redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '+inf', 'WITHSCORES')
 local total = 0
 for index = 1, #all, 2 do
@@ -111,4 +123,5 @@ for _, hour in ipairs(hours) do
   redis.call('ZREM', KEYS[1], hour[2])
   total = total - hour[3]
 end
+keep(math.max(total, 0))
 return { string.format('%.0f', lost) }

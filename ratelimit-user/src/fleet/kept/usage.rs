@@ -21,6 +21,8 @@ const READ: usize = 1_000;
 const HOURS: usize = 100_000;
 /// The most bytes of the rows of one answer.
 const ANSWER: usize = 16 << 20;
+/// The highest number that both sides can count.
+const MOST: u64 = 1 << 53;
 
 /// What a client has used in an hour: its name, and four numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +55,17 @@ pub struct Batch {
     pub number: u64,
     /// The rows.
     pub rows: Vec<Row>,
+}
+
+/// Some rows of an hour.
+#[derive(Debug)]
+pub struct Page {
+    /// Where to go on. Zero is the end.
+    pub next: u64,
+    /// The rows. One can come twice.
+    pub rows: Vec<Row>,
+    /// Rows that make no sense.
+    pub left_out: usize,
 }
 
 /// The script that keeps rows.
@@ -90,7 +103,9 @@ impl Store {
         }
         let [all, seen] = keys(batch.part, server);
         let values: Vec<Value> = engine.run(&self.0, &[&all, &seen], &arguments).await?;
-        number(values.first().ok_or(Error::Garbage("it is empty"))?)
+        let lost = number(values.first().ok_or(Error::Garbage("it is empty"))?)?;
+        let requests = batch.rows.iter().flat_map(|row| [row.numbers[0], row.numbers[2]]).fold(0, u64::saturating_add);
+        if lost > requests { Err(Error::Garbage("it has lost more requests than it got")) } else { Ok(lost) }
     }
 
     /// Returns the hours of a part.
@@ -106,8 +121,7 @@ impl Store {
         values.iter().map(number).collect()
     }
 
-    /// Returns some rows of an hour whose clients match a pattern, and where to go on. Zero is the beginning and the end. Rows
-    /// that make no sense are left out. A row can come twice.
+    /// Returns some rows of an hour whose clients match a pattern. Zero is the beginning.
     ///
     /// # Errors
     ///
@@ -116,10 +130,10 @@ impl Store {
         &self,
         engine: &Engine,
         part: u8,
-        (hour, cursor): (u64, u64),
+        (hour, cursor_before): (u64, u64),
         pattern: &str,
-    ) -> Result<(u64, Vec<Row>), Error> {
-        let words = ["rows", &hour.to_string(), &cursor.to_string(), pattern, &READ.to_string()];
+    ) -> Result<Page, Error> {
+        let words = ["rows", &hour.to_string(), &cursor_before.to_string(), pattern, &READ.to_string()];
         let values = self.ask(engine, part, &words).await?;
         let [cursor, rows @ ..] = &values[..] else { return Err(Error::Garbage("it is empty")) };
         let (rows, rest) = rows.as_chunks::<2>();
@@ -127,13 +141,18 @@ impl Store {
         if !rest.is_empty() || values.iter().map(bytes).sum::<usize>() > ANSWER {
             return Err(Error::Garbage("the rows are too long"));
         }
-        let cursor = text(cursor)?.parse().map_err(|_| Error::Garbage("a cursor is no number"))?;
+        let next = text(cursor)?.parse().map_err(|_| Error::Garbage("a cursor is no number"))?;
+        if next == cursor_before && next != 0 {
+            return Err(Error::Garbage("a cursor stands still"));
+        }
         let row = |[client, numbers]: &[Value; 2]| {
-            let mut each = text(numbers).ok()?.split(' ').map(|number| number.parse().ok());
+            let number = |number: &str| number.parse().ok().filter(|number| *number <= MOST);
+            let mut each = text(numbers).ok()?.split(' ').map(number);
             let numbers = [each.next()??, each.next()??, each.next()??, each.next()??];
             Some(Row { hour, client: text(client).ok()?.to_owned(), numbers })
         };
-        Ok((cursor, rows.iter().filter_map(row).collect()))
+        let good: Vec<_> = rows.iter().filter_map(row).collect();
+        Ok(Page { next, left_out: rows.len() - good.len(), rows: good })
     }
 
     async fn ask(&self, engine: &Engine, part: u8, words: &[&str]) -> Result<Vec<Value>, Error> {

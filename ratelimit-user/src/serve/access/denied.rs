@@ -10,10 +10,14 @@ pub(in crate::serve) enum Denied {
     #[error("the token is unknown: the file of the server has no [[token]] with its SHA-256")]
     Unknown,
     /// The token has not the scope.
-    #[error("the token {token} needs the scope {scope}")]
+    #[error(
+        "the token {token} may not {what}: the operator of the server can give it the scope {scope}, in its [[token]]"
+    )]
     Scope {
         /// The name of the token.
         token: String,
+        /// What the call asks for.
+        what: String,
         /// One scope that would be enough.
         scope: String,
     },

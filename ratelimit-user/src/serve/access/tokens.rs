@@ -1,11 +1,16 @@
 //! Tokens by their hashes.
 
+use std::fmt;
+
 use axum::http::{HeaderMap, header::AUTHORIZATION};
 use ring::digest::{SHA256, digest};
 use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
 use super::denied::Denied;
-use crate::config::requests::tokens::{Scope, Token};
+use crate::{
+    config::requests::tokens::{Scope, Token},
+    text::excerpt::message,
+};
 
 /// The longest token, in bytes. A longer one is not hashed.
 const LONGEST: usize = 512;
@@ -46,7 +51,7 @@ impl Tokens {
         if token.scopes.iter().any(|scope| need.is_met_by(scope)) {
             return Ok(Caller(token.clone()));
         }
-        Err(Denied::Scope { token: token.name.clone(), scope: need.scope() })
+        Err(Denied::Scope { token: token.name.clone(), what: need.to_string(), scope: need.scope() })
     }
 
     /// Finds a token. The time does not depend on which one it is, nor on how much of a hash is right.
@@ -94,9 +99,23 @@ impl Need<'_> {
         match self {
             Self::Check => Scope::Check.to_string(),
             Self::Metrics => Scope::Metrics.to_string(),
-            Self::ReadAll | Self::ReadSome => Scope::ReadRules.to_string(),
-            Self::Read(name) => format!("{} or rules:{name}", Scope::ReadRules),
-            Self::Change(name) => format!("rules:{name}"),
+            Self::ReadAll => Scope::ReadRules.to_string(),
+            Self::ReadSome => format!("{}, or rules: with the name of a rule", Scope::ReadRules),
+            Self::Read(name) => format!("{} or rules:{}", Scope::ReadRules, message(name)),
+            Self::Change(name) => format!("rules:{}", message(name)),
+        }
+    }
+}
+
+impl fmt::Display for Need<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Check => f.write_str("ask about requests"),
+            Self::Metrics => f.write_str("read the metrics"),
+            Self::ReadAll => f.write_str("read the log of changes"),
+            Self::ReadSome => f.write_str("read rules"),
+            Self::Read(name) => write!(f, "read the rule {}", message(name)),
+            Self::Change(name) => write!(f, "change the rule {}", message(name)),
         }
     }
 }
@@ -183,15 +202,20 @@ mod tests {
             assert_eq!(denied(&with(value), Need::Check), Denied::Unknown);
         }
         assert!(tokens.allow(&with(b"BEARER  one "), Need::Check).is_ok());
-        for (need, scope) in [
-            (Need::Check, "check"),
-            (Need::Metrics, "metrics"),
-            (Need::ReadAll, "rules:read"),
-            (Need::Read("team-b-1"), "rules:read or rules:team-b-1"),
-            (Need::Change("team-b-1"), "rules:team-b-1"),
+        for (text, need, what, scope) in [
+            ("two", Need::Check, "ask about requests", "check"),
+            ("two", Need::Metrics, "read the metrics", "metrics"),
+            ("two", Need::ReadAll, "read the log of changes", "rules:read"),
+            ("one", Need::ReadSome, "read rules", "rules:read, or rules: with the name of a rule"),
+            ("two", Need::Read("team-b-1"), "read the rule team-b-1", "rules:read or rules:team-b-1"),
+            ("two", Need::Change("team-b-1"), "change the rule team-b-1", "rules:team-b-1"),
+            ("two", Need::Change("\x1b[2J"), "change the rule \\u{1b}[2J", "rules:\\u{1b}[2J"),
         ] {
-            let expected = format!("the token team-a needs the scope {scope}");
-            assert_eq!(denied(&with(b"Bearer two"), need).to_string(), expected);
+            let token = if text == "one" { "gateway" } else { "team-a" };
+            let expected = format!(
+                "the token {token} may not {what}: the operator of the server can give it the scope {scope}, in its [[token]]"
+            );
+            assert_eq!(denied(&with(format!("Bearer {text}").as_bytes()), need).to_string(), expected);
         }
     }
 }

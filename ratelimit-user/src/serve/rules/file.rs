@@ -2,45 +2,41 @@
 
 use std::{
     ffi::OsString,
+    fs,
     io::{self, Write as _},
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
-
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 
 use super::store::{StoreError, Write};
 use crate::{
     config::requests::stored::{self, Contents},
-    controller::state::file,
+    controller::state::{
+        file,
+        lock::{self, FileLock},
+    },
 };
+
+/// Files with older rules that were set aside.
+const OLDER: u32 = 4;
 
 /// A file with rules. One server at a time has it.
 #[derive(Debug)]
 pub(super) struct FileStore {
     path: PathBuf,
-    /// The system unlocks it when the server ends, however it ends.
-    _lock: OwnedFd,
+    _lock: FileLock,
 }
 
 impl FileStore {
     /// Takes a file, which need not exist, for this server.
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
-        let lock = beside(path, "lock");
         let refused = |error: io::Error| {
             let advice = "does its folder exist, and may this user write there?";
-            StoreError::Unusable(format!("rules: {}: {error}: {advice}", lock.display()))
+            StoreError::Unusable(format!("rules: {}: {error}: {advice}", lock::beside(path).display()))
         };
-        // It is open for reading only, so that the disk can be made read-only meanwhile.
-        let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = open(&lock, flags, Mode::RUSR | Mode::WUSR).map_err(|error| refused(error.into()))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-            rustix::io::Errno::WOULDBLOCK => {
-                StoreError::Unusable(format!("rules: another server has {}: choose another path", path.display()))
-            }
-            other => refused(other.into()),
-        })?;
-        Ok(Self { path: path.to_owned(), _lock: file })
+        let another =
+            || StoreError::Unusable(format!("rules: another server has {}: choose another path", path.display()));
+        let lock = FileLock::take(path).map_err(refused)?.ok_or_else(another)?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
     }
 }
 
@@ -73,11 +69,24 @@ impl FileStore {
         replace(&self.path, contents)
     }
 
-    /// Keeps rules in another file. Returns its path.
+    /// Keeps rules in another file. Those that it had stay in further files, the newest ones. Returns the path.
     pub(super) fn set_aside(&self, contents: &Contents) -> io::Result<PathBuf> {
-        let path = beside(&self.path, "before");
-        replace(&path, contents)?;
-        Ok(path)
+        let path = |number: u32| match number {
+            0 => beside(&self.path, "before"),
+            number => beside(&self.path, &format!("before.{number}")),
+        };
+        let text = stored::write(contents);
+        // Rules that come again and again displace no others.
+        if !file::read(&path(0)).is_ok_and(|before| before.as_ref() == Some(&text)) {
+            for number in (0..OLDER).rev() {
+                match fs::rename(path(number), path(number + 1)) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        replace(&path(0), contents)?;
+        Ok(path(0))
     }
 
     /// Returns the path.
@@ -95,4 +104,31 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name: OsString = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{ending}"));
     path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_are_set_aside_stay_when_others_are() {
+        let folder = std::env::temp_dir().join(format!("ratelimit-aside-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let store = FileStore::open(&folder.join("rules.toml")).unwrap();
+        let contents = |version| Contents { version, ..Contents::default() };
+        let kept = || -> Vec<u64> {
+            let names = ["before", "before.1", "before.2", "before.3", "before.4", "before.5"];
+            let text = |name| fs::read_to_string(folder.join(format!("rules.toml.{name}"))).ok();
+            names.into_iter().filter_map(text).map(|text| stored::parse(&text).unwrap().version).collect()
+        };
+        for version in [1, 1, 2] {
+            assert_eq!(store.set_aside(&contents(version)).unwrap(), folder.join("rules.toml.before"));
+        }
+        assert_eq!(kept(), [2, 1]);
+        for version in 3..8 {
+            store.set_aside(&contents(version)).unwrap();
+        }
+        assert_eq!(kept(), [7, 6, 5, 4, 3]);
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

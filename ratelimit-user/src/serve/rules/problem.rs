@@ -21,6 +21,11 @@ pub(in crate::serve) struct Problem {
 }
 
 impl Problem {
+    /// Returns whether it lasts.
+    pub(in crate::serve) fn lasts(&self) -> bool {
+        self.is_there
+    }
+
     /// Tells of it, unless that was done.
     pub(in crate::serve) fn is_there(&mut self, text: impl FnOnce() -> String) {
         if !self.is_there {

@@ -21,7 +21,7 @@ use crate::{
             rules::{self, REQUESTS, Version},
         },
     },
-    serve::in_fleet::{InFleet, Link},
+    serve::in_fleet::{InFleet, Link, SharedRules},
     text::excerpt::message,
 };
 
@@ -179,7 +179,9 @@ impl Shared {
     pub(super) fn show(&self) {
         // Rules that are refused as a whole count as one.
         let refused = self.left_out.len() + usize::from(self.next.is_some());
-        self.member.shown.show_rules(self.known.version, refused as u64);
+        let shown =
+            SharedRules { version: self.known.version, refused: refused as u64, is_uncopied: self.unwritten.lasts() };
+        self.member.shown.show_rules(shown);
     }
 }
 

@@ -4,4 +4,7 @@ mod name;
 mod reader;
 mod writer;
 
-pub use self::{reader::SharedReader, writer::SharedWriter};
+pub use self::{
+    reader::{SharedFound, SharedReader},
+    writer::SharedWriter,
+};

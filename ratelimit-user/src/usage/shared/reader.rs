@@ -1,6 +1,6 @@
 //! The engine, as commands read it while servers write.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tokio::task::JoinSet;
 
@@ -9,7 +9,7 @@ use crate::{
     fleet::{
         engine::Engine,
         error::Error,
-        kept::usage::{PARTS, Row, Store},
+        kept::usage::{PARTS, Page, Row, Store},
     },
     usage::{
         client::Pair,
@@ -20,6 +20,8 @@ use crate::{
 
 /// The most rows that one command reads of a part.
 const MOST: usize = 1 << 17;
+/// The most calls for the rows of one hour of a part.
+const CALLS: usize = 1 << 12;
 /// The latest time that people can read, in seconds since the Unix epoch: the end of the year 9999.
 const LATEST: u64 = 253_402_207_200;
 
@@ -28,8 +30,21 @@ pub struct SharedReader<'a> {
     engine: &'a Engine,
 }
 
-/// A row: its hour, its client, and its rule.
-type Rows = HashMap<(u64, String), Totals>;
+/// What was found.
+#[derive(Debug, Default)]
+pub struct SharedFound {
+    /// What clients have used.
+    pub found: Vec<Found>,
+    /// Rows that make no sense.
+    pub left_out: usize,
+}
+
+/// Rows by their hour and client, and how many make no sense.
+#[derive(Default)]
+struct Rows {
+    rows: HashMap<(u64, String), Totals>,
+    left_out: usize,
+}
 
 impl<'a> SharedReader<'a> {
     /// Reads this engine.
@@ -53,9 +68,10 @@ impl<'a> SharedReader<'a> {
         rule: Option<&str>,
         since: u64,
         step: Step,
-    ) -> Result<Vec<Found>, Error> {
+    ) -> Result<SharedFound, Error> {
         let mut steps: BTreeMap<(u64, String), Totals> = BTreeMap::new();
-        for ((hour, client), totals) in self.rows(name::pattern(wanted, rule), since / 3_600).await? {
+        let Rows { rows, left_out } = self.rows(name::pattern(wanted, rule), since / 3_600).await?;
+        for ((hour, client), totals) in rows {
             let start = if step == Step::Day { hour / 24 * 24 } else { hour };
             steps.entry((start.saturating_mul(3_600), client)).or_default().add(totals);
         }
@@ -64,7 +80,7 @@ impl<'a> SharedReader<'a> {
             let is_wanted = rule.is_none_or(|rule| rule == of) && wanted.iter().all(|pair| pair.is_of(&client));
             is_wanted.then_some(Found { rule: of, client, start: Some(start), totals })
         });
-        Ok(found.collect())
+        Ok(SharedFound { found: found.collect(), left_out })
     }
 
     /// Returns the first clients in this order, with what they have used since the hour of this time.
@@ -76,9 +92,10 @@ impl<'a> SharedReader<'a> {
     /// # Errors
     ///
     /// Any [`Error`] but that of the URL, also for more rows than fit.
-    pub async fn top(&self, most: u32, rule: Option<&str>, since: u64, order: Order) -> Result<Vec<Found>, Error> {
+    pub async fn top(&self, most: u32, rule: Option<&str>, since: u64, order: Order) -> Result<SharedFound, Error> {
         let mut clients: BTreeMap<String, Totals> = BTreeMap::new();
-        for ((_, client), totals) in self.rows(name::pattern(&[], rule), since / 3_600).await? {
+        let Rows { rows, left_out } = self.rows(name::pattern(&[], rule), since / 3_600).await?;
+        for ((_, client), totals) in rows {
             clients.entry(client).or_default().add(totals);
         }
         let found = clients.into_iter().filter_map(|(client, totals)| {
@@ -95,7 +112,7 @@ impl<'a> SharedReader<'a> {
             std::cmp::Reverse((first, second))
         });
         found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
-        Ok(found)
+        Ok(SharedFound { found, left_out })
     }
 
     /// Returns all rows that match a pattern.
@@ -105,32 +122,39 @@ impl<'a> SharedReader<'a> {
             let (engine, pattern) = (self.engine.clone(), pattern.clone());
             parts.spawn(async move { of_part(&engine, part, &pattern, first).await });
         }
-        let mut rows = Rows::new();
+        let mut all = Rows::default();
         while let Some(part) = parts.join_next().await {
-            rows.extend(part.unwrap_or(Err(Error::Garbage("a call has failed")))?);
+            let Rows { rows, left_out } = part.unwrap_or(Err(Error::Garbage("a call has failed")))?;
+            all.rows.extend(rows);
+            all.left_out += left_out;
         }
-        Ok(rows)
+        Ok(all)
     }
 }
 
 async fn of_part(engine: &Engine, part: u8, pattern: &str, first: u64) -> Result<Rows, Error> {
-    let (store, mut rows) = (Store::default(), Rows::new());
-    for hour in store.hours(engine, part).await?.into_iter().filter(|hour| *hour >= first) {
-        let mut cursor = 0;
+    let (store, mut all) = (Store::default(), Rows::default());
+    let hours: BTreeSet<_> = store.hours(engine, part).await?.into_iter().collect();
+    for hour in hours.range(first..=(LATEST / 3_600).max(first)) {
+        let (mut cursor, mut calls) = (0, 0);
         loop {
-            let (next, some) = store.rows(engine, part, (hour, cursor), pattern).await?;
-            rows.extend(some.into_iter().filter_map(|Row { hour, client, numbers }| {
-                let [admitted, cost, refused, last] = numbers;
-                (last < LATEST).then_some(((hour, client), Totals { admitted, cost, refused, last }))
-            }));
-            if rows.len() > MOST {
+            let Page { next, rows, left_out } = store.rows(engine, part, (*hour, cursor), pattern).await?;
+            all.left_out += left_out;
+            for Row { hour, client, numbers: [admitted, cost, refused, last] } in rows {
+                if last < LATEST && name::read(&client).is_some() {
+                    all.rows.insert((hour, client), Totals { admitted, cost, refused, last });
+                } else {
+                    all.left_out += 1;
+                }
+            }
+            (cursor, calls) = (next, calls + 1);
+            if all.rows.len() > MOST || calls > CALLS {
                 return Err(Error::Excess("the engine".to_owned()));
             }
-            cursor = next;
             if cursor == 0 {
                 break;
             }
         }
     }
-    Ok(rows)
+    Ok(all)
 }

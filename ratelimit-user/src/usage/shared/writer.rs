@@ -50,16 +50,16 @@ impl SharedWriter {
         self.waiting.is_empty() && self.begun.is_empty()
     }
 
-    /// Writes what was collected.
+    /// Writes what was collected. Once it is late, no further call begins.
     ///
     /// # Errors
     ///
     /// The first [`Error`], which is not that of the URL. Parts of the engine without one are written. The next call tries the
     /// others again, so that nothing counts twice.
-    pub async fn write(&mut self, engine: &Engine) -> Result<(), Error> {
+    pub async fn write(&mut self, engine: &Engine, is_late: impl Fn() -> bool) -> Result<(), Error> {
         loop {
             self.begin();
-            self.send(engine).await?;
+            self.send(engine, &is_late).await?;
             if self.waiting.is_empty() {
                 return Ok(());
             }
@@ -67,13 +67,18 @@ impl SharedWriter {
     }
 
     /// Writes all batches that it can, those of each part in their order.
-    async fn send(&mut self, engine: &Engine) -> Result<(), Error> {
+    async fn send(&mut self, engine: &Engine, is_late: impl Fn() -> bool) -> Result<(), Error> {
         let mut outcome = Ok(());
         let mut failed = Vec::new();
         for batch in mem::take(&mut self.begun).into_iter().rev() {
             // The engine takes a batch for an old one after it has got a later one.
             if failed.iter().any(|other: &Batch| other.part == batch.part) {
                 failed.push(batch);
+                continue;
+            }
+            if is_late() {
+                failed.push(batch);
+                outcome = outcome.and(Err(Error::Slow));
                 continue;
             }
             match self.store.add(engine, &self.server, &batch, &self.settings.bounds()).await {

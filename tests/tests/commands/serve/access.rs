@@ -90,7 +90,13 @@ fn another_machine_asks_with_encryption_and_a_token_that_allows_it() {
         assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some("Bearer")), "{answer:?}");
     }
     let answer = server.check(&authority, team);
-    assert_eq!((answer.status, &answer.body), (403, &json!({"error": "the token team-a needs the scope check"})));
+    assert_eq!(
+        (answer.status, &answer.body),
+        (
+            403,
+            &json!({"error": "the token team-a may not ask about requests: the operator of the server can give it the scope check, in its [[token]]"})
+        )
+    );
     for path in ["/v1/nginx", "/v1/traefik", "/v1/check/batch", "/metrics", "/v1/rules"] {
         assert_eq!(server.call(&authority, path, None, &[]).status, 401, "{path}");
     }

@@ -201,7 +201,7 @@ fn envoy_on_another_machine_needs_encryption_and_a_token() {
             let error = ask(&channel, Some("other")).await.unwrap_err();
             assert_eq!(
                 (error.code(), error.message()),
-                (StatusCode::PermissionDenied, "the token monitor needs the scope check")
+                (StatusCode::PermissionDenied, "the token monitor may not ask about requests: the operator of the server can give it the scope check, in its [[token]]")
             );
         });
     });

@@ -64,7 +64,10 @@ fn what_one_host_denies_is_denied_on_those_that_accept_it_until_it_ends() {
         assert!(text.contains("0 denied sources told to other hosts") && text.contains("host0"), "{text}");
         // One of them ends by itself. The host lifts the others. A list that a command deletes is there again at once.
         await_denied(&other, &[&SOURCE.to_string(), "198.51.100.9"]);
-        other.ok("list del fleet:bans");
+        let denied = other.run(&format!("deny del {SOURCE}"));
+        assert!(denied.stdout.contains("the list fleet:bans has it, because another host denies it"), "{denied:?}");
+        let deleted = other.ok("list del fleet:bans");
+        assert!(deleted.contains("a daemon runs: its fleet sets this list again"), "{deleted}");
         wait(4.0);
         assert_eq!(other.json("list list")[0]["name"], "fleet:bans");
         one.ok("deny del 198.51.100.9");

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use ratelimit::fleet::{
-    address::{Address, Kind},
-    engine::Engine,
-    error::Error,
-    kept::{
-        limits::compare,
-        rules::{Mark, REQUESTS, Store, Version},
-        usage::{self, Batch, Bounds, Row},
+use ratelimit::{
+    fleet::{
+        address::{Address, Kind},
+        engine::Engine,
+        error::Error,
+        kept::{
+            limits::compare,
+            rules::{Mark, REQUESTS, Store, Version},
+            usage::{self, Batch, Bounds, Row},
+        },
     },
+    usage::{Order, SharedReader},
 };
 use tokio::net::TcpListener;
 
@@ -34,11 +37,28 @@ async fn ask(engine: &Engine) -> [Result<(), Error>; 7] {
     ]
 }
 
+/// Asks an engine that has this answer to everything.
+fn with<T>(answer: &str, ask: impl AsyncFnOnce(&Engine) -> T) -> Result<T, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        tokio::spawn(lie(listener, answer.to_owned()));
+        let address = Address::new(&[url], Kind::Single, None, None).unwrap();
+        Ok(ask(&Engine::connect(&address, SECOND).await?).await)
+    })
+}
+
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+fn list(texts: &[&str]) -> String {
+    format!("*{}\r\n{}", texts.len(), texts.iter().map(|text| bulk(text)).collect::<String>())
+}
+
 #[test]
 fn lies_about_rules_and_usage_are_errors_in_one_short_line() {
-    let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
-    let list =
-        |texts: &[&str]| format!("*{}\r\n{}", texts.len(), texts.iter().map(|text| bulk(text)).collect::<String>());
     let (long, many) = ("x".repeat(20 << 20), vec!["x"; 150_001]);
     for answer in [
         ":5\r\n".to_owned(),
@@ -50,17 +70,7 @@ fn lies_about_rules_and_usage_are_errors_in_one_short_line() {
         list(&many),
         "*4\r\n:1\r\n:2\r\n:3\r\n:4\r\n".to_owned(),
     ] {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let outcomes = runtime.block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let url = format!("redis://{}", listener.local_addr().unwrap());
-            tokio::spawn(lie(listener, answer.clone()));
-            let address = Address::new(&[url], Kind::Single, None, None).unwrap();
-            match Engine::connect(&address, SECOND).await {
-                Ok(engine) => ask(&engine).await.into_iter().collect(),
-                Err(error) => vec![Err(error)],
-            }
-        });
+        let outcomes = with(&answer, ask).map_or_else(|error| vec![Err(error)], Vec::from);
         let beginning: String = answer.chars().take(40).collect();
         let errors: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
         // The log of changes is a list of any texts.
@@ -69,4 +79,29 @@ fn lies_about_rules_and_usage_are_errors_in_one_short_line() {
             assert!(!error.contains(char::is_control) && error.len() < 200, "{beginning:?}: {error:?}");
         }
     }
+}
+
+#[test]
+fn numbers_of_usage_that_no_engine_can_have_are_errors() {
+    let ask = async |engine: &Engine| {
+        let batch =
+            Batch { part: 1, number: 1, rows: vec![Row { hour: 1, client: "a []".to_owned(), numbers: [1, 9, 1, 9] }] };
+        let bounds = Bounds { hours: 24, rows: 1_000, rows_of_hour: 100 };
+        let added = usage::Store::default().add(engine, "server", &batch, &bounds).await.map(drop);
+        let read = SharedReader::of(engine).top(1, None, 0, Order::Cost).await.map(|read| read.left_out);
+        (added.map_err(|error| error.to_string()), read.map_err(|error| error.to_string()))
+    };
+    // The hours 7, 8 and 9, or a cursor and a row.
+    let (added, read) = with(&list(&["7", "8", "9"]), ask).unwrap();
+    assert_eq!(added.unwrap_err(), "its answer makes no sense: it has lost more requests than it got");
+    assert_eq!(read.unwrap_err(), "its answer makes no sense: a cursor stands still");
+    // An hour after all times, which is no cursor that leads on.
+    let (added, read) = with(&list(&["18446744073709551615"]), ask).unwrap();
+    assert!(added.is_err());
+    assert_eq!(read, Ok(0));
+    let (added, read) = with(&list(&["0", "-1", "1e9"]), ask).unwrap();
+    assert_eq!(added, Ok(()));
+    assert_eq!(read.unwrap_err(), "its answer makes no sense: a number is no number");
+    let (_, read) = with(&list(&["0"]), ask).unwrap();
+    assert_eq!(read, Ok(0));
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::stage::wait;
 
 /// A token that may change all rules, and its hash.
-const TOKEN: &str = "YWRtaW4";
+pub(super) const TOKEN: &str = "YWRtaW4";
 const HASH: &str = "f68a6793a378453a76d4fdcae3ea2d20cf24eb13a8cc4777b9ce7f10a9af5ca9";
 
 /// A server, and its folder.

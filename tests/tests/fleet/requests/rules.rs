@@ -2,10 +2,10 @@
 
 use std::{fs, thread, time::Duration};
 
-use ratelimit_tests::{Folder, Redis, Sandbox};
+use ratelimit_tests::{Folder, Ratelimit, Redis, Sandbox};
 use rustix::process::Signal;
 
-use super::member::{Answer, Member, ask_engine, at_the_engine, fleet};
+use super::member::{Answer, Member, TOKEN, ask_engine, at_the_engine, fleet};
 use crate::stage::until;
 
 const RULES: &str = "{rl:m}:checks";
@@ -40,10 +40,26 @@ fn a_rule_is_in_force_on_all_servers_within_two_seconds_and_old_versions_are_ref
     assert_eq!(one.version("team"), Some(2));
     let expected = [row(2, "update", "server8082", "team"), row(1, "create", "server8081", "team")];
     assert_eq!([one.log(), other.log()], [expected.to_vec(), expected.to_vec()]);
+    let token = one.folder.add("token", TOKEN);
+    let words = format!("rules log --server http://127.0.0.1:8081 --token-file {}", token.display());
+    let log = Ratelimit::new(&sandbox).ok(&words);
+    assert!(log.starts_with("version  at") && log.lines().nth(1).unwrap().contains("  server8082  admin  "), "{log}");
     let deleted = one.call("DELETE /v1/rules/team HTTP/1.1\r\nif-match: \"2\"", "");
     assert_eq!(deleted.status, 200, "{deleted:?}");
     assert!(other.await_version("team", None) < Duration::from_secs(2));
     assert_eq!(other.metric("ratelimit_check_rules_version"), Some(3.0));
+    assert_eq!(other.metric("ratelimit_check_rules_copy_failed"), Some(0.0));
+    // Each server has a connection for its reports and one for all else. If the second one breaks, it begins anew.
+    let list: String = ask_engine(&sandbox, &["CLIENT", "LIST", "TYPE", "normal"]);
+    let number = |line: &str| line.split(' ').next().unwrap().strip_prefix("id=").unwrap().parse().unwrap();
+    let mut clients: Vec<u64> = list.lines().map(number).collect();
+    clients.sort_unstable();
+    // The fifth one is that of the question.
+    assert_eq!(clients.len(), 5, "{list}");
+    let killed: u32 = ask_engine(&sandbox, &["CLIENT", "KILL", "ID", &clients[3].to_string()]);
+    assert_eq!(killed, 1);
+    assert_eq!(one.put("more", None, "2/h").status, 201);
+    assert!(other.await_version("more", Some(4)) < Duration::from_secs(5));
     one.end();
     other.end();
 }

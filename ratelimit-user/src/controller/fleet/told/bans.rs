@@ -10,22 +10,14 @@ use std::{
 use ratelimit_common::rules::rule::FLEET;
 use tokio::{task::spawn_blocking, time::Instant};
 
-use super::{
-    again::Again,
-    known::Known,
-    lists::{self, BANS},
-    maps::Maps,
-    once::Once,
-    own_name::own_name,
-    shown::Shown,
-};
+use super::{again::Again, known::Known, lists, maps::Maps, once::Once, own_name::own_name, shown::Shown};
 use crate::{
     config::daemon::fleet::Fleet,
     dataplane::{
         Error,
         debts::denied::Denied,
         instance::read_only::View,
-        lists::{action::Action, change::RequestedList, entries::Entries},
+        lists::{action::Action, change::RequestedList, entries::Entries, listing::BANS},
         sys::host,
     },
     fleet::{

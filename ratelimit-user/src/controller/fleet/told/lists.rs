@@ -16,9 +16,6 @@ use crate::{
     ssh::{self, ProtectedSessions},
 };
 
-/// The list of sources that other hosts deny. No operator can give a list this name.
-pub(super) const BANS: &str = "fleet:bans";
-
 /// Puts lists in force, and deletes others of the fleet that are `gone`. A change that would block an SSH session is
 /// refused.
 ///

@@ -11,13 +11,18 @@ use ratelimit_common::{
     rules::rule::{FLEET, NEVER},
 };
 
-use super::lists::{self, BANS};
+use super::lists;
 use crate::{
     config::{Planned, shared},
     dataplane::{
         Error,
         instance::read_only::View,
-        lists::{action::Action, change::RequestedList, entries::Entries, listing},
+        lists::{
+            action::Action,
+            change::RequestedList,
+            entries::Entries,
+            listing::{self, BANS},
+        },
         rules::{policies, spec::RuleSpec},
         tables::open::Tables,
     },

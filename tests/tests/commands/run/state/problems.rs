@@ -62,6 +62,8 @@ fn a_failure_to_write_is_reported_once_and_so_is_its_end() {
     assert!(line.ends_with("attached to eth0"), "{line}");
     let reason = "No such file or directory (os error 2)";
     assert_eq!(daemon.line(), format!("ratelimit: {NOT_WRITTEN}: {}: {reason}", state.display()));
+    let findings = ratelimit.run("doctor").stdout;
+    assert!(findings.contains(&format!("{NOT_WRITTEN}: {}", state.display())), "{findings}");
     // Two more times.
     thread::sleep(Duration::from_millis(2_500));
     ratelimit.ok("reload");

@@ -44,7 +44,10 @@ fn a_caller_with_the_authority_and_a_token_asks_and_each_problem_has_its_advice(
     for (token, expected) in [
         (None, "this call needs a token"),
         (Some("unknown"), "the token is unknown"),
-        (team, "the token team-a needs the scope check"),
+        (
+            team,
+            "the token team-a may not ask about requests: the operator of the server can give it the scope check, in its [[token]]",
+        ),
     ] {
         let error = ask(&sandbox, &address, &authority, token).unwrap_err();
         assert!(matches!(error, Undecided::Denied { .. }) && error.to_string().contains(expected), "{error}");

@@ -69,7 +69,10 @@ fn a_server_that_hangs_is_left_out_for_longer_each_time_and_comes_back() {
             let answer = caller.check(&question()).await;
             assert!(answer.is_allowed);
             match answer.undecided {
-                Some(Undecided::NoServer) => tokio::task::yield_now().await,
+                Some(Undecided::NoServer(Some(last))) => {
+                    assert!(matches!(*last, Undecided::Late { .. }), "{last:?}");
+                    tokio::task::yield_now().await;
+                }
                 Some(Undecided::Late { .. }) => asked.push((begin, Instant::now())),
                 other => panic!("{other:?}"),
             }
