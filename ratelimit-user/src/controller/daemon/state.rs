@@ -36,7 +36,6 @@ use crate::{
     dataplane::{Error, debts::Saved, instance::daemon_lock::DaemonLock},
     fleet::status::Status,
     ssh::{self, ProtectedSessions},
-    stops::Stop,
 };
 
 /// The state of the daemon.
@@ -51,7 +50,8 @@ pub(super) struct Daemon {
     pub(super) in_force: InForce,
     metrics: metrics::Service,
     fleet: fleet::service::Service,
-    stops: stops::Service,
+    /// Where applications ask to stop clients.
+    pub(super) stops: stops::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
     /// What waits because another command had the lock of the instance.
@@ -125,12 +125,13 @@ impl Daemon {
         let saved = LazyCell::new(|| config.state.as_ref().map_or_else(Saved::default, load));
         let saved = || saved.clone();
         let mut apply = || apply::apply(&self.pins, &config, is_first, &protected, &saved, &mut self.daemon_lock);
-        let applied = match apply() {
+        let mut applied = match apply() {
             Err(error) if can_succeed_now(&error, &config) => apply()?,
             applied => applied?,
         };
         self.metrics.commit(prepared, Listed::of(&config));
-        self.stops.commit(stops);
+        let changed = self.stops.commit(stops);
+        applied.settings.extend(changed.into_iter().filter(|_| !is_first));
         self.fleet.join(config.fleet.clone());
         self.in_force = InForce::new(&self.file, config, &applied);
         Ok(applied)
@@ -262,14 +263,9 @@ impl Daemon {
         self.fleet.status()
     }
 
-    /// Returns the limits of applications that concern an address.
-    pub(super) fn stops(&self, address: &str) -> Vec<Stop> {
-        address.parse().map(|address| self.stops.of_address(&address)).unwrap_or_default()
-    }
-
-    /// Returns the file that is in force, and what it requests. Takes no lock.
+    /// Returns the file that is in force, and what it requests. Takes no lock of the instance.
     pub(super) fn file_state(&self) -> Result<FileState> {
-        self.in_force.state(&self.file, &self.pins)
+        Ok(FileState { stops: self.stops.state(), ..self.in_force.state(&self.file, &self.pins)? })
     }
 }
 
