@@ -64,6 +64,8 @@ pub enum Check {
     Ssh,
     /// The fleet that the host shares limits with.
     Fleet,
+    /// How the daemon answers applications that ask to stop clients.
+    Stops,
     /// Rate limits of nftables and iptables.
     Firewall,
 }

@@ -21,6 +21,7 @@ use crate::{
         sys::interface::Interface,
         tables::open::Tables,
     },
+    stops,
 };
 
 /// The opened instance. Its lock is released, so that commands need not wait for the measurement.
@@ -160,8 +161,18 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
             let why = "The daemon reads the file of the list again when that changes.";
             Finding::warning(Check::Daemon, &list.to_string(), why)
         }));
+        findings.extend(state.stops.as_ref().map(|stops| stops_finding(stops, &state.file)));
     }
     findings
+}
+
+/// Returns the finding about clients that applications stop.
+fn stops_finding(stops: &stops::State, file: &str) -> Finding {
+    if !stops.is_shadow() {
+        return Finding::ok(Check::Stops, &stops.to_string());
+    }
+    let why = format!("The daemon only logs and counts them. With mode = \"on\" in [stops] of {file}, it limits them.");
+    Finding::note(Check::Stops, &stops.to_string(), &why)
 }
 
 /// Returns the finding about an interface that the daemon's file lists, and that does not carry the program.

@@ -1,9 +1,8 @@
 //! Where a request comes from.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
-/// The network bits of an IPv6 address. A limit of the daemon can widen to such a network.
-const NETWORK: u32 = 64;
+use crate::text::prefix::Prefix;
 
 /// Where a request comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,13 +20,7 @@ impl Origin {
     pub(crate) fn of(remote: Option<IpAddr>, named: Option<IpAddr>) -> Option<Self> {
         let (remote, named) = (remote.map(|ip| ip.to_canonical()), named.map(|ip| ip.to_canonical()));
         let is_direct = remote.is_some_and(|remote| named.is_none_or(|named| named == remote));
-        Some(Self { network: network(remote.or(named)?), is_direct })
-    }
-}
-
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & u128::MAX << (128 - NETWORK)).into(),
+        // A limit of the daemon can widen to the network.
+        Some(Self { network: Prefix::network_of(remote.or(named)?).address(), is_direct })
     }
 }

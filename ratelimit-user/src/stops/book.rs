@@ -98,7 +98,7 @@ impl Book {
                 return Outcome::InForce { place, end: entry.end };
             }
         }
-        let wide = network.filter(|network| may_widen && self.is_wide(*network, own));
+        let wide = network.filter(|network| may_widen && self.is_wide(*network, own, now));
         self.begin(wide.unwrap_or(own), now)
     }
 
@@ -108,7 +108,9 @@ impl Book {
         let now = self.advance(now);
         match self.places.get(&place).filter(|entry| entry.end > now) {
             Some(entry) => Outcome::InForce { place, end: entry.end },
-            None if !place.source.is_host() && !self.is_wide(place, place) => Outcome::Refused(Refusal::FewAddresses),
+            None if !place.source.is_host() && !self.is_wide(place, place, now) => {
+                Outcome::Refused(Refusal::FewAddresses)
+            }
             None => self.begin_until(place, Some(end), now),
         }
     }
@@ -163,7 +165,8 @@ impl Book {
     }
 
     /// Returns the places with a limit whose end [`Self::ended`] has not told yet, and these ends, the next one first.
-    pub(crate) fn in_force(&self) -> impl ExactSizeIterator<Item = (Place, Duration)> + '_ {
+    #[cfg(test)]
+    pub(super) fn in_force(&self) -> impl ExactSizeIterator<Item = (Place, Duration)> + '_ {
         self.ends.iter().map(|(end, place)| (*place, *end))
     }
 
@@ -179,15 +182,15 @@ impl Book {
         self.now
     }
 
-    /// Returns whether a network was limited before, or enough addresses of it other than this one.
-    pub(crate) fn is_wide(&self, network: Place, own: Place) -> bool {
-        if self.places.contains_key(&network) {
-            return true;
-        }
-        let within = self.places.range(network..).map(|(place, _)| place.source);
+    /// Returns whether a network is to be limited: enough addresses of it other than this one were limited lately, since the
+    /// end of the network's last limit.
+    pub(crate) fn is_wide(&self, network: Place, own: Place, now: Duration) -> bool {
+        let lately = now.saturating_sub(span::MEMORY);
+        let since = self.places.get(&network).map_or(lately, |last| last.end.max(lately));
+        let within = self.places.range(network..).take_while(|(place, _)| network.source.contains(&place.source));
         let others = within
-            .take_while(|source| network.source.contains(source))
-            .filter(|source| source.is_host() && *source != own.source);
+            .filter(|(place, entry)| place.source.is_host() && place.source != own.source && entry.since >= since)
+            .map(|(place, _)| place.source);
         // The places of an address stand together.
         let (mut last, mut count) = (network.source, 0);
         for source in others {

@@ -6,6 +6,7 @@
 
 mod answer;
 mod book;
+mod event;
 mod place;
 mod request;
 mod span;
@@ -16,10 +17,11 @@ mod tests;
 pub(crate) use self::{
     answer::{Answer, Reason},
     book::{Book, Outcome},
+    event::{End, Event, Events, Numbered},
     place::{Place, around},
     request::{Connection, LINE, Request, is_rule},
     span::LONGEST,
-    stop::{Asker, Stop},
+    stop::{Asker, State, Stop},
 };
 #[cfg(test)]
 use self::{book::Refusal, request::RequestError};

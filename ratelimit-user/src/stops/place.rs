@@ -2,12 +2,7 @@
 
 use std::net::IpAddr;
 
-use ratelimit_common::identity::source::Source;
-
 use crate::text::prefix::Prefix;
-
-/// The length of the prefix of an IPv6 network.
-const NETWORK: u8 = 64;
 
 /// The packets that a limit applies to: those from some addresses to one TCP port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,8 +22,6 @@ impl Place {
 
 /// Returns the network around an IPv6 address. None for an IPv4 address, which has none that it owns alone.
 pub(crate) fn around(address: IpAddr) -> Option<Prefix> {
-    match address.to_canonical() {
-        IpAddr::V4(_) => None,
-        IpAddr::V6(address) => Some(Prefix::of(&Source::v6(address.octets(), NETWORK), NETWORK)),
-    }
+    let network = Prefix::network_of(address);
+    (!network.is_host()).then_some(network)
 }

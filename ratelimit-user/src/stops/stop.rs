@@ -1,4 +1,4 @@
-//! A limit in force, as the daemon tells commands of it.
+//! Limits in force, as the daemon tells commands of them.
 
 use std::fmt;
 
@@ -19,9 +19,44 @@ pub struct Stop {
     pub left_seconds: u64,
     /// How many limits this source has had lately, with this one.
     pub times: u32,
+    /// Whether it is not in force, because the daemon is in shadow. Earlier versions do not tell of those.
+    #[serde(default)]
+    pub shadow: bool,
     /// Who has asked for it.
     #[serde(flatten)]
     pub asker: Asker,
+}
+
+/// How a daemon answers applications, and the limits at this time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// `on` or `shadow`.
+    pub mode: String,
+    /// Limits in force.
+    pub in_force: usize,
+    /// Limits that would be in force, if not for shadow.
+    pub in_shadow: usize,
+}
+
+/// Tells it for example as `in shadow, 2 clients would be stopped`.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let clients = |number: usize| if number == 1 { "1 client".to_owned() } else { format!("{number} clients") };
+        let Self { mode, in_force, in_shadow } = self;
+        if self.is_shadow() {
+            write!(f, "in shadow, {} would be stopped", clients(*in_shadow))
+        } else {
+            let are = if *in_force == 1 { "is" } else { "are" };
+            write!(f, "{mode}, {} {are} stopped", clients(*in_force))
+        }
+    }
+}
+
+impl State {
+    /// Returns whether no client is limited.
+    pub(crate) fn is_shadow(&self) -> bool {
+        self.mode == "shadow"
+    }
 }
 
 /// Who has asked for a limit, and what proves the address.

@@ -8,6 +8,9 @@ use std::{
 
 use ratelimit_common::identity::source::{IPV4, Source};
 
+/// The length of the prefix of an IPv6 network.
+const NETWORK: u8 = 64;
+
 /// A prefix of addresses, such as `203.0.113.0/24`, or one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Prefix {
@@ -60,6 +63,14 @@ impl Prefix {
     /// Returns the prefix of an address whose bits beyond it are zero.
     pub(super) fn of_address(address: IpAddr, bits: u8) -> Self {
         Self { address, bits }
+    }
+
+    /// Returns the /64 around an IPv6 address, which one line usually has, or the IPv4 address alone.
+    pub(crate) fn network_of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(_) => Self::host(address.to_canonical()),
+            IpAddr::V6(v6) => Self::of(&Source::v6(v6.octets(), NETWORK), NETWORK),
+        }
     }
 
     /// Returns the prefix of a source or rule key: `bits` bits of its address.

@@ -15,14 +15,14 @@ use serde_json::Value;
 const NOISY: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
 
 /// A running `ratelimit events`.
-struct Events {
-    process: Process,
+pub(crate) struct Events {
+    pub(crate) process: Process,
     lines: BufReader<ChildStdout>,
 }
 
 impl Events {
     /// Starts the command and returns once it follows events.
-    fn start(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, words: &str) -> Self {
+    pub(crate) fn start(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, words: &str) -> Self {
         let mut command = ratelimit.command(&format!("events {words}"));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = sandbox.start(command);
@@ -39,7 +39,7 @@ impl Events {
         line.trim_end().to_owned()
     }
 
-    fn json(&mut self) -> Value {
+    pub(crate) fn json(&mut self) -> Value {
         let line = self.line();
         let event = serde_json::from_str(&line).unwrap_or(Value::String(line));
         schema::check_value("events", &event);

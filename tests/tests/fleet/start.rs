@@ -2,7 +2,7 @@
 
 use ratelimit_tests::{Hosts, Ratelimit};
 
-use crate::stage::{RATE, Traffic, alone, wait, with_daemons};
+use crate::stage::{RATE, SOURCE, Traffic, alone, wait, with_daemons};
 
 /// Offers a new source ten times the limit on each of three hosts, whose burst is two seconds of the limit. Returns what
 /// is admitted in the first second.
@@ -19,7 +19,13 @@ fn first_second(keys: &str) -> f64 {
         assert_eq!(known.as_u64(), Some(3));
         let traffic = Traffic::begin(&hosts, &[10 * RATE; 3]);
         wait(3.0);
-        traffic.seconds(3)[0]
+        let admitted = traffic.seconds(3)[0];
+        // Each host tells its share, and how the burst of a new source is divided.
+        let fleet = Ratelimit::new(&hosts.hosts[0]).json(&format!("why {SOURCE}"))["fleet"].clone();
+        let share = fleet["share"].as_f64().unwrap();
+        assert!((0.2..=0.5).contains(&share), "{fleet}");
+        assert_eq!(fleet["burst_divided_among"].as_u64(), (!keys.is_empty()).then_some(3), "{fleet}");
+        admitted
     })
 }
 

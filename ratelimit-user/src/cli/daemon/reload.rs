@@ -35,8 +35,11 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             Ok(Answer::Done)
         }
         Reply::Failed(message) => bail!(message),
-        Reply::Left(_) | Reply::State(_) | Reply::Fleet(_) | Reply::Rules(_) | Reply::Stops(_) => {
-            bail!(SocketError::NoAnswer)
-        }
+        Reply::Left(_)
+        | Reply::State(_)
+        | Reply::Fleet(_)
+        | Reply::Rules(_)
+        | Reply::Stops(_)
+        | Reply::StopEvents(_) => bail!(SocketError::NoAnswer),
     }
 }

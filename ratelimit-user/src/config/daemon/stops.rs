@@ -36,6 +36,17 @@ pub enum Mode {
     On,
 }
 
+impl Mode {
+    /// Returns the name in the file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shadow => "shadow",
+            Self::On => "on",
+        }
+    }
+}
+
 #[derive(Debug, clap::Args)]
 struct StopsOptions {
     #[arg(long, value_parser = path::absolute)]

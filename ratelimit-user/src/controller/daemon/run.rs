@@ -210,7 +210,8 @@ async fn serve(
             reply = Reply::Failed("nothing was changed: only root may change the shared rules".to_owned());
         }
         Ok(Request::Rules(request, who)) => return waiting.answer(request, who, write).await.map(|()| daemon),
-        Ok(Request::Stops(address)) => reply = Reply::Stops(daemon.stops(&address)),
+        Ok(Request::Stops(address)) => reply = Reply::Stops(daemon.stops.of_address(&address)),
+        Ok(Request::StopEvents(number)) => reply = Reply::StopEvents(daemon.stops.events_after(number)),
         Ok(Request::Fleet) => reply = Reply::Fleet(daemon.fleet()),
         Ok(Request::ReloadBy(caller)) => {
             // An allow outranks every rule, so only root can cause one.

@@ -37,7 +37,6 @@ use crate::{
     dataplane::{Error, debts::Saved, instance::daemon_lock::DaemonLock},
     fleet::status::Status,
     ssh::{self, ProtectedSessions},
-    stops::Stop,
 };
 
 /// The state of the daemon.
@@ -52,7 +51,8 @@ pub(super) struct Daemon {
     pub(super) in_force: InForce,
     metrics: metrics::Service,
     fleet: fleet::service::Service,
-    stops: stops::Service,
+    /// Where applications ask to stop clients.
+    pub(super) stops: stops::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
     /// The state file of this daemon.
@@ -138,7 +138,8 @@ impl Daemon {
         applied.fleet = fleet_change(self.in_force.fleet.as_ref(), config.fleet.as_ref()).filter(|_| !is_first);
         self.state = state;
         self.metrics.commit(prepared, Listed::of(&config));
-        self.stops.commit(stops);
+        let changed = self.stops.commit(stops);
+        applied.settings.extend(changed.into_iter().filter(|_| !is_first));
         self.fleet.join(config.fleet.clone());
         self.in_force = InForce::new(&self.file, config, &applied);
         Ok(applied)
@@ -270,14 +271,9 @@ impl Daemon {
         self.fleet.status()
     }
 
-    /// Returns the limits of applications that concern an address.
-    pub(super) fn stops(&self, address: &str) -> Vec<Stop> {
-        address.parse().map(|address| self.stops.of_address(&address)).unwrap_or_default()
-    }
-
-    /// Returns the file that is in force, and what it requests. Takes no lock.
+    /// Returns the file that is in force, and what it requests. Takes no lock of the instance.
     pub(super) fn file_state(&self) -> Result<FileState> {
-        self.in_force.state(&self.file, &self.pins)
+        Ok(FileState { stops: self.stops.state(), ..self.in_force.state(&self.file, &self.pins)? })
     }
 }
 

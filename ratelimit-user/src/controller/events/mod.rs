@@ -3,8 +3,11 @@
 //!
 //! Maps are looked at every two seconds while sources are followed, and every ten seconds otherwise. A cached refusal
 //! can refuse a source again after a quiet time, without a report. So a thousand quiet sources are followed too.
+//!
+//! The daemon keeps the events of stopped clients, apart from the changes by operators.
 
 pub(crate) mod changes;
 mod followed;
 pub mod notice;
+pub(crate) mod stops;
 pub mod watcher;

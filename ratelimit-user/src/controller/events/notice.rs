@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::text::units;
+use crate::{stops::Event, text::units};
 
 /// An event with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -87,6 +87,9 @@ pub enum What {
         /// Their number.
         count: u64,
     },
+    /// A client is stopped for an application, or is no longer.
+    #[serde(untagged)]
+    Stop(Event),
 }
 
 impl fmt::Display for Who {
@@ -119,6 +122,7 @@ impl fmt::Display for What {
                 write!(f, "the budget for new buckets suffices again, {dropped} packets were dropped")
             }
             Self::Changed { by, what } => write!(f, "{by}: {what}"),
+            Self::Stop(event) => write!(f, "{event}"),
             Self::LeftOut { count } => write!(f, "{count} more events were left out"),
         }
     }

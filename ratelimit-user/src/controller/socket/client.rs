@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     dataplane::{self, sys::lock_holder::Holder},
-    stops::Stop,
+    stops::{Events, Stop},
     text::prefix::Prefix,
 };
 
@@ -89,7 +89,12 @@ pub fn ask(pins: &Path, name: &str, request: Request) -> Result<Reply, SocketErr
     let mut stream = connect(pins, name)?;
     // A question must not wait for a process that is stopped.
     let patience = match request {
-        Request::Left | Request::Gone | Request::State | Request::Fleet | Request::Stops(_) => Some(PATIENCE),
+        Request::Left
+        | Request::Gone
+        | Request::State
+        | Request::Fleet
+        | Request::Stops(_)
+        | Request::StopEvents(_) => Some(PATIENCE),
         Request::Rules(..) => Some(OF_ENGINE),
         Request::Reload | Request::ReloadBy(_) | Request::Confirm => None,
     };
@@ -118,12 +123,23 @@ pub fn file_state(pins: &Path) -> Option<FileState> {
     }
 }
 
-/// Returns the limits of applications that concern an address. Returns none without a daemon, and while it does not answer.
+/// Returns the limits of applications that are in force for an address, or would be. Returns none without a daemon, and
+/// while it does not answer.
 #[must_use]
 pub fn stops(pins: &Path, address: &Prefix) -> Vec<Stop> {
     match ask(pins, DAEMON, Request::Stops(address.to_string())) {
         Ok(Reply::Stops(stops)) => stops,
         _ => Vec::new(),
+    }
+}
+
+/// Returns the oldest events of these limits after this number. Returns None without a daemon, and while it does not
+/// answer.
+#[must_use]
+pub(crate) fn stop_events(pins: &Path, number: u64) -> Option<Events> {
+    match ask(pins, DAEMON, Request::StopEvents(number)) {
+        Ok(Reply::StopEvents(events)) => Some(events),
+        _ => None,
     }
 }
 

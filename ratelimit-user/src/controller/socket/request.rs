@@ -5,7 +5,13 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Serialize};
 
 use super::rules::{RulesReply, RulesRequest};
-use crate::{config, dataplane::readings::rates::Rates, fleet::status::Status, ssh::Session, stops::Stop};
+use crate::{
+    config,
+    dataplane::readings::rates::Rates,
+    fleet::status::Status,
+    ssh::Session,
+    stops::{Events, State, Stop},
+};
 
 /// A request in one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +25,9 @@ pub enum Request {
     Fleet,
     /// To the daemon: tell the limits of applications that concern this address.
     Stops(String),
+    /// To the daemon: tell the oldest events of such limits after this number.
+    #[serde(rename = "stop-events")]
+    StopEvents(u64),
     /// To the daemon: do this with the shared rules of the fleet, on behalf of this operator.
     Rules(RulesRequest, String),
     /// To the daemon: read the file again, for this caller.
@@ -77,8 +86,11 @@ pub enum Reply {
     State(FileState),
     /// This is known of the fleet. None without one.
     Fleet(Option<Status>),
-    /// These limits of applications are in force.
+    /// These limits of applications are in force, or would be.
     Stops(Vec<Stop>),
+    /// These are events of such limits.
+    #[serde(rename = "stop-events")]
+    StopEvents(Events),
     /// This was done with the shared rules.
     Rules(RulesReply),
 }
@@ -132,6 +144,9 @@ pub struct FileState {
     /// Why its state file was not written last. None if it was, or if there is none.
     #[serde(default)]
     pub unsaved: Option<String>,
+    /// How it answers applications that ask to stop clients. None without the table in the file.
+    #[serde(default)]
+    pub stops: Option<State>,
     /// The rates of the last minute, or of the time since the daemon or the instance began.
     #[serde(default)]
     pub last_minute: Option<Rates>,

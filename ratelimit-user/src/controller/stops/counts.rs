@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use crate::stops::Reason;
+use crate::stops::{Answer, Reason};
 
 /// The place of the counts, for other threads.
 pub(crate) type Shown = Arc<Mutex<Counts>>;
@@ -27,4 +27,15 @@ pub(crate) struct Counts {
     pub(crate) in_force: usize,
     /// Limits that would be in force, if not for shadow.
     pub(crate) in_shadow: usize,
+}
+
+impl Counts {
+    pub(super) fn count(&mut self, answer: &Answer) {
+        match answer {
+            Answer::Stopped { .. } => self.stopped += 1,
+            Answer::WouldStop { .. } => self.would_stop += 1,
+            Answer::Already { .. } => self.already += 1,
+            Answer::Refused { reason, .. } => *self.refused.entry(*reason).or_default() += 1,
+        }
+    }
 }

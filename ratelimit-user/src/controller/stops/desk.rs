@@ -1,33 +1,33 @@
 //! Where the fleet tells and hears of limits.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
     time::Duration,
 };
 
 use tokio::sync::Notify;
 
-use super::judge::Judge;
+use super::{judge::Judge, ledger::Ledger};
 use crate::fleet::kept::stops::Stopped;
 
 /// Where the fleet tells and hears of limits. Copies are the same.
 #[derive(Clone)]
 pub(crate) struct Desk {
-    judge: Arc<Mutex<Judge>>,
+    judge: Arc<Judge>,
     begun: Arc<Notify>,
 }
 
 impl Desk {
     pub(super) fn of(judge: Judge) -> Self {
-        Self { judge: Arc::new(Mutex::new(judge)), begun: Arc::default() }
+        Self { judge: Arc::new(judge), begun: Arc::default() }
     }
 
-    pub(super) fn judge(&self) -> Arc<Mutex<Judge>> {
+    pub(super) fn judge(&self) -> Arc<Judge> {
         Arc::clone(&self.judge)
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Judge> {
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> MutexGuard<'_, Ledger> {
+        self.judge.lock()
     }
 
     /// Notes that limits have begun.
@@ -48,6 +48,6 @@ impl Desk {
     /// Hears that another host limits a client for this time. The limit begins here too, unless this host spares the
     /// client.
     pub(crate) fn hear(&self, stopped: Stopped, host: &str, left: Duration) {
-        self.lock().hear(stopped, host, left);
+        self.judge.hear(stopped, host, left);
     }
 }

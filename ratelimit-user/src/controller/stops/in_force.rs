@@ -2,16 +2,17 @@
 
 use std::{collections::HashMap, mem, sync::PoisonError, time::Duration};
 
+use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use super::{counts::Shown, kernel::LATE};
+use super::{counts::Shown, journal::Journal, kernel::LATE};
 use crate::{
     config::daemon::stops::Mode,
     controller::notify::journal::{Level, say},
     dataplane::sys::host,
     fleet::kept::stops::Stopped,
-    stops::{Answer, Asker, Book, Place, Reason, Stop},
-    text::{prefix::Prefix, units},
+    stops::{Answer, Asker, Book, End, Event, Place, Reason, State, Stop},
+    text::prefix::Prefix,
 };
 
 /// A limit to begin. The book has it.
@@ -24,7 +25,7 @@ pub(super) struct Begin {
     pub(super) answer: Option<oneshot::Sender<Answer>>,
 }
 
-/// A limit in force.
+/// A limit in force, or one that would be.
 struct Begun {
     since: Duration,
     end: Duration,
@@ -39,6 +40,10 @@ pub(super) struct InForce {
     pub(super) book: Book,
     /// The limits that the kernel has.
     begun: HashMap<Place, Begun>,
+    /// In shadow, the limits that it would have.
+    shadow: HashMap<Place, Begun>,
+    /// How they have begun and ended.
+    pub(super) journal: Journal,
     /// Whether the instance can have limits that are not in force here.
     has_leftovers: bool,
     /// Whether a file was applied. Before that, the instance can be one of another daemon.
@@ -54,6 +59,8 @@ impl InForce {
             mode: None,
             book: Book::default(),
             begun: HashMap::new(),
+            shadow: HashMap::new(),
+            journal: Journal::of(host::now()),
             has_leftovers: false,
             has_followed: false,
             has_ended: false,
@@ -69,6 +76,8 @@ impl InForce {
         self.has_followed = true;
         if mode != self.mode && !was_on {
             self.book = Book::default();
+            let all: Vec<Place> = self.shadow.keys().copied().collect();
+            all.into_iter().for_each(|place| self.end(place, End::Mode, None));
         }
         self.mode = mode;
         self.show();
@@ -89,9 +98,9 @@ impl InForce {
         !self.begun.is_empty()
     }
 
-    /// Returns the places of all limits in force.
+    /// Returns the places of all limits that are in force, or would be.
     pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
-        self.begun.keys().copied()
+        self.begun.keys().chain(self.shadow.keys()).copied()
     }
 
     /// Records a limit that the kernel has, and answers.
@@ -103,14 +112,32 @@ impl InForce {
             self.has_ended = true;
             return self.answer(answer, refused(Reason::Unknown, LATE));
         }
-        let (Place { source, port }, life) = (place, end.saturating_sub(now));
+        let seconds = self.insert(place, end, times, asker, false);
+        let Place { source, port } = place;
+        self.answer(answer, Answer::Stopped { source: source.to_string(), port, seconds, times });
+    }
+
+    /// Records a limit that the kernel would have, if not for shadow. Returns its seconds.
+    pub(super) fn would_begin(&mut self, place: Place, end: Duration, times: u32, asker: Asker) -> u64 {
+        let seconds = self.insert(place, end, times, asker, true);
+        self.show();
+        seconds
+    }
+
+    fn insert(&mut self, place: Place, end: Duration, times: u32, asker: Asker, shadow: bool) -> u64 {
+        let since = Duration::from_nanos(host::now());
         // The way to the kernel takes a part of the first second.
-        let seconds = whole_seconds(life);
-        let text = units::write_duration(Duration::from_secs(seconds));
-        say(Level::Info, &format!("{source} tcp/{port}: limited for {text} (number {times}): {asker}"));
-        self.begun.insert(place, Begun { since: now, end, times, asker });
-        let stopped = Answer::Stopped { source: source.to_string(), port, seconds, times };
-        self.answer(answer, stopped);
+        let (Place { source, port }, seconds) = (place, whole_seconds(end.saturating_sub(since)));
+        self.tell(Event::Stopped { source: source.to_string(), port, seconds, times, shadow, asker: asker.clone() });
+        let limits = if shadow { &mut self.shadow } else { &mut self.begun };
+        limits.insert(place, Begun { since, end, times, asker });
+        seconds
+    }
+
+    /// Logs an event, and keeps it for commands.
+    fn tell(&mut self, event: Event) {
+        say(Level::Info, &event.to_string());
+        self.journal.add(event, Timestamp::now());
     }
 
     /// Gives an answer to who waits for it.
@@ -132,16 +159,24 @@ impl InForce {
     /// Tells of limits that have ended by `now`.
     pub(super) fn pass(&mut self, now: Duration) {
         for place in self.book.ended(now) {
-            self.forget(&place);
+            self.forget(place, End::Time, None);
         }
         self.show();
     }
 
-    fn forget(&mut self, place: &Place) {
-        if self.begun.remove(place).is_some() {
-            self.has_ended = true;
-            say_end(place, "the limit of an application has ended");
-        }
+    /// Forgets a limit, which is not in force any more.
+    fn forget(&mut self, place: Place, reason: End, why: Option<String>) {
+        let (begun, shadow) = match self.begun.remove(&place) {
+            Some(begun) => (begun, false),
+            None => match self.shadow.remove(&place) {
+                Some(begun) => (begun, true),
+                None => return,
+            },
+        };
+        self.has_ended |= !shadow && reason == End::Time;
+        let Place { source, port } = place;
+        let asker = begun.asker;
+        self.tell(Event::StopEnded { source: source.to_string(), port, shadow, reason, why, asker });
     }
 
     /// Tells of limits that have ended. Returns whether any have since the last call.
@@ -149,13 +184,10 @@ impl InForce {
         let now = Duration::from_nanos(host::now());
         self.pass(now);
         // The book has told the ends of these before they began.
-        let late: Vec<Place> = self.past(now).collect();
-        late.iter().for_each(|place| self.forget(place));
+        let is_past = |(place, begun): (&Place, &Begun)| (begun.end <= now).then_some(*place);
+        let late: Vec<Place> = self.begun.iter().filter_map(is_past).collect();
+        late.into_iter().for_each(|place| self.forget(place, End::Time, None));
         mem::take(&mut self.has_ended)
-    }
-
-    fn past(&self, now: Duration) -> impl Iterator<Item = Place> + '_ {
-        self.begun.iter().filter(move |(_, begun)| begun.end <= now).map(|(place, _)| *place)
     }
 
     /// Ends the limits that do not stand any more: a rule of an operator has taken their place.
@@ -168,26 +200,23 @@ impl InForce {
             .map(|(place, _)| *place)
             .collect();
         for place in gone {
-            self.end(place, "the limit of an application has given way to the operator's rules");
+            self.end(place, End::Ruled, None);
         }
         self.show();
     }
 
     /// Ends all limits, which the instance does not have any more.
     pub(super) fn end_all(&mut self) {
-        let all: Vec<Place> = self.places().collect();
-        all.into_iter()
-            .for_each(|place| self.end(place, "the limit of an application has ended with the mode of the file"));
+        let all: Vec<Place> = self.begun.keys().copied().collect();
+        all.into_iter().for_each(|place| self.end(place, End::Mode, None));
         self.has_leftovers = false;
         self.show();
     }
 
     /// Ends a limit, which the instance does not have any more.
-    pub(super) fn end(&mut self, place: Place, how: &str) {
+    pub(super) fn end(&mut self, place: Place, reason: End, why: Option<String>) {
         self.book.end(place, Duration::from_nanos(host::now()));
-        if self.begun.remove(&place).is_some() {
-            say_end(&place, how);
-        }
+        self.forget(place, reason, why);
     }
 
     /// Returns the limits in force that applications of this host have asked for, and how long they last.
@@ -201,32 +230,32 @@ impl InForce {
         own.map(stopped).collect()
     }
 
-    /// Returns the limits in force that concern an address.
+    /// Returns the limits that are in force for an address, or would be.
     pub(super) fn of_address(&self, address: &Prefix) -> Vec<Stop> {
         let now = Duration::from_nanos(host::now());
-        let these = self.begun.iter().filter(|(place, _)| place.source.contains(address));
-        let stop = |(place, begun): (&Place, &Begun)| Stop {
+        let all = self.begun.iter().map(|stop| (stop, false)).chain(self.shadow.iter().map(|stop| (stop, true)));
+        let stop = |((place, begun), shadow): ((&Place, &Begun), bool)| Stop {
             source: place.source.to_string(),
             port: place.port,
             since_seconds: now.saturating_sub(begun.since).as_secs(),
             left_seconds: begun.end.saturating_sub(now).as_secs(),
             times: begun.times,
+            shadow,
             asker: begun.asker.clone(),
         };
-        let mut stops: Vec<Stop> = these.map(stop).collect();
+        let mut stops: Vec<Stop> = all.filter(|((place, _), _)| place.source.contains(address)).map(stop).collect();
         stops.sort_unstable_by(|one, other| (one.port, &one.source).cmp(&(other.port, &other.source)));
         stops
     }
 
+    /// Returns the mode of the file, and the number of limits. None without the table in the file.
+    pub(super) fn state(&self) -> Option<State> {
+        let mode = self.mode?.name().to_owned();
+        Some(State { mode, in_force: self.begun.len(), in_shadow: self.shadow.len() })
+    }
+
     pub(super) fn count(&self, answer: &Answer) {
-        let mut counts = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        match answer {
-            Answer::Stopped { .. } => counts.stopped += 1,
-            Answer::WouldStop { .. } => counts.would_stop += 1,
-            Answer::Already { .. } => counts.already += 1,
-            Answer::Refused { reason, .. } => *counts.refused.entry(*reason).or_default() += 1,
-        }
-        drop(counts);
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).count(answer);
         self.show();
     }
 
@@ -235,12 +264,8 @@ impl InForce {
         let mut counts = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         counts.is_on = self.mode.is_some();
         counts.in_force = self.begun.len();
-        counts.in_shadow = if self.mode == Some(Mode::Shadow) { self.book.in_force().len() } else { 0 };
+        counts.in_shadow = self.shadow.len();
     }
-}
-
-fn say_end(place: &Place, how: &str) {
-    say(Level::Info, &format!("{} tcp/{}: {how}", place.source, place.port));
 }
 
 pub(super) fn refused(reason: Reason, why: impl ToString) -> Answer {

@@ -126,7 +126,8 @@ fn delete(pins: &Path, which: impl Fn(&Tables) -> Result<Vec<Target>, Error>) ->
     }
     let mut instance = Instance::open_in_force(pins)?;
     let deleted = which(&instance.tables)?;
-    instance.change(&Change { deleted, ..Change::default() }, &mut |_| {}, &|_| Ok(())).map(drop)
+    instance.change(&Change { deleted, ..Change::default() }, &mut |_| {}, &|_| Ok(()))?;
+    applications::unmark(pins, &instance.tables)
 }
 
 /// Returns the limits that stand, and the generation of rules, unless it is the one that was seen last.

@@ -4,12 +4,14 @@
 //! A limit is a rule of the instance with an end and an origin of its own. In shadow, the daemon only logs and counts
 //! what it would limit.
 
+mod changes;
 mod counts;
 mod desk;
 mod in_force;
+mod journal;
 mod judge;
 mod kernel;
-mod penalty;
+mod ledger;
 mod server;
 mod service;
 mod socket;

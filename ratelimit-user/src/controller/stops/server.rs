@@ -1,14 +1,12 @@
 //! Connections of applications: each line is a request, and gets a line as its answer.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{UnixListener, UnixStream},
     sync::Semaphore,
+    task::spawn_blocking,
     time::{sleep, timeout},
 };
 
@@ -23,7 +21,7 @@ const IDLE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers until it is aborted.
-pub(super) async fn serve(listener: UnixListener, judge: Arc<Mutex<Judge>>) {
+pub(super) async fn serve(listener: UnixListener, judge: Arc<Judge>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = tokio::task::JoinSet::new();
     loop {
@@ -48,7 +46,7 @@ pub(super) async fn serve(listener: UnixListener, judge: Arc<Mutex<Judge>>) {
 }
 
 /// Answers the lines of one connection.
-async fn answer(stream: UnixStream, judge: &Mutex<Judge>) {
+async fn answer(stream: UnixStream, judge: &Arc<Judge>) {
     // The kernel recorded the user when the application connected.
     let user = stream.peer_cred().ok().map(|peer| peer.uid());
     let (read, mut write) = stream.into_split();
@@ -59,7 +57,9 @@ async fn answer(stream: UnixStream, judge: &Mutex<Judge>) {
         let read = timeout(IDLE, (&mut reader).take(most).read_until(b'\n', &mut line)).await;
         let Ok(Ok(1..)) = read else { return };
         let is_whole = line.pop_if(|byte| *byte == b'\n').is_some();
-        let reply = judge.lock().unwrap_or_else(PoisonError::into_inner).line(&line, user);
+        let judge = Arc::clone(judge);
+        // The judge waits for the kernel.
+        let Ok(reply) = spawn_blocking(move || judge.line(&line, user)).await else { return };
         let answer = match reply {
             Reply::Now(answer) => answer,
             Reply::Later(answer) => match answer.await {

@@ -1,15 +1,12 @@
 //! The thread that answers applications, and changes of its socket.
 
-use std::{
-    os::unix::net::UnixListener as Listener,
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{os::unix::net::UnixListener as Listener, path::Path, sync::Arc};
 
 use anyhow::Result;
 use tokio::{net::UnixListener, sync::mpsc::unbounded_channel};
 
 use super::{
+    changes::changes,
     counts::Shown,
     desk::Desk,
     judge::Judge,
@@ -23,13 +20,12 @@ use crate::{
         notify::journal::{Level, say},
         tasks::{Task, Tasks},
     },
-    stops::Stop,
-    text::prefix::Prefix,
+    dataplane::program::values::Difference,
+    stops::{Events, State, Stop},
 };
 
 /// Answers applications until it is dropped.
 pub(crate) struct Service {
-    judge: Arc<Mutex<Judge>>,
     desk: Desk,
     shown: Shown,
     open: Option<Open>,
@@ -40,6 +36,7 @@ pub(crate) struct Service {
 pub(crate) struct Prepared {
     stops: Option<Stops>,
     socket: Socket,
+    changes: Vec<Difference>,
 }
 
 /// What happens to the socket.
@@ -67,9 +64,8 @@ impl Service {
         let shown = Shown::default();
         let (begins, begun) = unbounded_channel();
         let desk = Desk::of(Judge::of(pins, Arc::clone(&shown), begins));
-        let judge = desk.judge();
         tasks.run(Writer::of(pins, &desk).run(begun));
-        Ok(Self { judge, desk, shown, open: None, tasks })
+        Ok(Self { desk, shown, open: None, tasks })
     }
 
     /// Returns the place of the counts, for other threads.
@@ -82,9 +78,19 @@ impl Service {
         self.desk.clone()
     }
 
-    /// Returns the limits in force that concern an address.
-    pub(crate) fn of_address(&self, address: &Prefix) -> Vec<Stop> {
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner).in_force.of_address(address)
+    /// Returns the limits that are in force for an address, or would be.
+    pub(crate) fn of_address(&self, address: &str) -> Vec<Stop> {
+        address.parse().map(|address| self.desk.lock().in_force.of_address(&address)).unwrap_or_default()
+    }
+
+    /// Returns the mode, and the number of limits. None without the table in the file.
+    pub(crate) fn state(&self) -> Option<State> {
+        self.desk.lock().in_force.state()
+    }
+
+    /// Returns the oldest events after this number.
+    pub(crate) fn events_after(&self, number: u64) -> Events {
+        self.desk.lock().in_force.journal.after(number)
     }
 
     /// Prepares the table of a file: does every step that can fail, and changes nothing that is served.
@@ -98,32 +104,34 @@ impl Service {
             (Some(new), _) => Socket::New(socket::bind(new)?),
             (None, _) => Socket::Same,
         };
-        Ok(Prepared { stops: stops.cloned(), socket })
+        Ok(Prepared { changes: changes(open, stops), stops: stops.cloned(), socket })
     }
 
-    /// Applies a prepared table. Limits that were asked for before stay known.
-    pub(crate) fn commit(&mut self, Prepared { stops, socket }: Prepared) {
+    /// Applies a prepared table. Limits that were asked for before stay known. Returns what has changed.
+    pub(crate) fn commit(&mut self, Prepared { stops, socket, changes }: Prepared) -> Vec<Difference> {
         let (mode, proxies) = stops.as_ref().map(|stops| (stops.mode, &stops.trusted_proxies[..])).unzip();
-        self.judge.lock().unwrap_or_else(PoisonError::into_inner).follow(mode, proxies.unwrap_or_default());
+        self.desk.lock().follow(mode, proxies.unwrap_or_default());
         let Some(stops) = stops else {
             self.open = None;
-            return;
+            return changes;
         };
-        match socket {
-            Socket::Same => {}
-            Socket::Given(group) => {
-                if let Err(error) = socket::give(&stops.socket, &group) {
-                    say(Level::Warning, &error.to_string());
-                } else if let Some(open) = &mut self.open {
-                    open.stops = stops;
-                }
+        match (socket, &mut self.open) {
+            (Socket::New(Bound { listener, file }), _) => self.open = Some(self.serve(stops, listener, file)),
+            (Socket::Given(group), Some(open)) => {
+                let given = socket::give(&stops.socket, &group);
+                // The next reload gives it again.
+                let group = if given.is_ok() { stops.group.clone() } else { open.stops.group.clone() };
+                given.unwrap_or_else(|error| say(Level::Warning, &error.to_string()));
+                open.stops = Stops { group, ..stops };
             }
-            Socket::New(Bound { listener, file }) => self.open = Some(self.serve(stops, listener, file)),
+            (_, Some(open)) => open.stops = stops,
+            (_, None) => {}
         }
+        changes
     }
 
     fn serve(&self, stops: Stops, listener: Listener, file: File) -> Open {
-        let judge = Arc::clone(&self.judge);
+        let judge = self.desk.judge();
         let task = self.tasks.begin(async move {
             if let Ok(listener) = UnixListener::from_std(listener) {
                 serve(listener, judge).await;

@@ -1,5 +1,8 @@
 //! Addresses that no request limits: many clients share them, this host needs them, or the operator decides about them.
 
+mod known;
+mod penalty;
+
 use std::net::IpAddr;
 
 use ratelimit_common::{
@@ -7,8 +10,7 @@ use ratelimit_common::{
     rules::rule::APPLICATION,
 };
 
-use super::penalty;
-
+pub(super) use self::known::Looks;
 use crate::{
     dataplane::{
         Error,

@@ -2,6 +2,7 @@
 //! thread of its own, so applications are answered meanwhile.
 
 use std::{
+    iter,
     path::{Path, PathBuf},
     sync::MutexGuard,
     time::Duration,
@@ -16,13 +17,14 @@ use tokio::{
 use super::{
     desk::Desk,
     in_force::{Begin, refused},
-    judge::Judge,
+    judge::SparedChange,
     kernel,
+    ledger::Ledger,
 };
 use crate::{
     controller::notify::journal::{Level, say},
-    dataplane::{Error, sys::host},
-    stops::Reason,
+    dataplane::Error,
+    stops::{End, Place, Reason},
 };
 
 /// Limits in one change.
@@ -41,7 +43,7 @@ pub(super) struct Writer {
     /// The generation of rules with which all limits stood.
     seen: Option<u32>,
     /// The change of spared addresses with which all limits stood.
-    checked: u64,
+    checked: SparedChange,
     /// When rules that have ended are to be deleted.
     clean: Option<Instant>,
     /// Failures in a row to end limits.
@@ -50,7 +52,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn of(pins: &Path, desk: &Desk) -> Self {
-        Self { pins: pins.to_owned(), desk: desk.clone(), seen: None, checked: 0, clean: None, failures: 0 }
+        Self { pins: pins.to_owned(), desk: desk.clone(), seen: None, checked: (0, 0), clean: None, failures: 0 }
     }
 
     /// Works until no limit can begin any more.
@@ -73,7 +75,7 @@ impl Writer {
         }
     }
 
-    fn judge(&self) -> MutexGuard<'_, Judge> {
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.desk.lock()
     }
 
@@ -87,11 +89,11 @@ impl Writer {
 
     async fn begin(&mut self, batch: Vec<Begin>) {
         self.leave_none_behind().await;
-        if !self.judge().in_force.may_begin() {
+        if !self.ledger().in_force.may_begin() {
             let why = "limits cannot begin now: the log of the daemon tells why".to_owned();
             return batch.into_iter().for_each(|begin| self.refuse(begin, Reason::Unknown, why.clone()));
         }
-        let mut batch = self.not_spared(batch);
+        let mut batch = self.not_spared(batch).await;
         if batch.is_empty() {
             return;
         }
@@ -100,7 +102,7 @@ impl Writer {
             Ok(outcomes) => {
                 for (begin, outcome) in batch.drain(..).zip(outcomes) {
                     match outcome {
-                        Ok(()) => self.judge().in_force.begun(begin),
+                        Ok(()) => self.ledger().in_force.begun(begin),
                         Err((reason, why)) => self.refuse(begin, reason, why),
                     }
                 }
@@ -116,37 +118,42 @@ impl Writer {
     }
 
     /// Returns the limits that the host does not spare now. It may have changed since it was asked.
-    fn not_spared(&self, batch: Vec<Begin>) -> Vec<Begin> {
+    async fn not_spared(&self, batch: Vec<Begin>) -> Vec<Begin> {
+        let (judge, places) = (self.desk.judge(), batch.iter().map(|begin| begin.place).collect::<Vec<_>>());
+        let look = move || places.iter().map(|place| judge.spares(place)).collect::<Vec<_>>();
+        // A failure is one of the thread.
+        let looked = spawn_blocking(look).await.unwrap_or_default();
+        let looked = looked.into_iter().map(Some).chain(iter::repeat_with(|| None));
         let mut others = Vec::new();
-        for begin in batch {
-            let spared = self.judge().spares(&begin.place, Duration::from_nanos(host::now()));
+        for (begin, spared) in batch.into_iter().zip(looked) {
             match spared {
-                Ok(None) => others.push(begin),
-                Ok(Some(spared)) => self.refuse(begin, Reason::Spared, spared.to_string()),
-                Err(error) => self.refuse(begin, Reason::Unknown, error.to_string()),
+                Some(Ok(None)) => others.push(begin),
+                Some(Ok(Some(spared))) => self.refuse(begin, Reason::Spared, spared.to_string()),
+                Some(Err(error)) => self.refuse(begin, Reason::Unknown, error.to_string()),
+                None => self.refuse(begin, Reason::Unknown, "the daemon ends".to_owned()),
             }
         }
         others
     }
 
     fn refuse(&self, begin: Begin, reason: Reason, why: String) {
-        let mut judge = self.judge();
+        let mut judge = self.ledger();
         judge.in_force.never_begun(begin.place, begin.end);
         judge.in_force.answer(begin.answer, refused(reason, why));
     }
 
     async fn step(&mut self) {
         self.leave_none_behind().await;
-        if self.judge().in_force.end_due() {
+        if self.ledger().in_force.end_due() {
             self.clean.get_or_insert_with(|| Instant::now() + CLEAN);
         }
         self.end_spared().await;
-        if self.judge().in_force.has_begun_any() {
+        if self.ledger().in_force.has_begun_any() {
             let seen = self.seen;
             // A change that is under way shows itself at the next step.
             if let Ok(Some((generation, standing))) = self.with(move |pins| kernel::standing(pins, seen)).await {
                 self.seen = Some(generation);
-                self.judge().in_force.end_others(|place| standing.contains(&kernel::target(place)));
+                self.ledger().in_force.end_others(|place| standing.contains(&kernel::target(place)));
             }
         }
         if self.clean.is_some_and(|due| due <= Instant::now()) {
@@ -156,19 +163,19 @@ impl Writer {
 
     /// Ends limits of addresses that the host spares by now.
     async fn end_spared(&mut self) {
-        if !self.judge().in_force.has_begun_any() {
+        if self.ledger().in_force.places().next().is_none() {
             return;
         }
-        let spared = self.judge().spared(self.checked);
-        let Some((change, spared)) = spared else { return };
-        let places: Vec<_> = spared.iter().map(|(place, _)| *place).collect();
+        let (judge, checked) = (self.desk.judge(), self.checked);
+        let Ok(Some((change, spared))) = spawn_blocking(move || judge.spared(checked)).await else { return };
+        let places: Vec<Place> = spared.iter().map(|(place, _)| *place).collect();
         match self.with(move |pins| kernel::delete_these(pins, &places)).await {
             Ok(()) => {
                 (self.checked, self.failures) = (change, 0);
                 for (place, why) in spared {
-                    self.judge().in_force.end(place, &format!("the limit of an application has ended: {why}"));
+                    self.ledger().in_force.end(place, End::Spared, Some(why.to_string()));
                 }
-                self.judge().in_force.show();
+                self.ledger().in_force.show();
             }
             Err(error) => self.warn(&error),
         }
@@ -183,12 +190,12 @@ impl Writer {
 
     /// Deletes the limits of a daemon before, and all limits if the file wants none any more.
     async fn leave_none_behind(&mut self) {
-        if !self.judge().in_force.has_leftovers() {
+        if !self.ledger().in_force.has_leftovers() {
             return;
         }
         match self.with(kernel::delete_all).await {
             Ok(()) => {
-                self.judge().in_force.end_all();
+                self.ledger().in_force.end_all();
                 (self.clean, self.failures) = (None, 0);
             }
             Err(error) => self.warn(&error),

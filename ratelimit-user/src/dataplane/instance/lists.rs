@@ -11,7 +11,7 @@ use crate::dataplane::{
         listing,
     },
     rules::{
-        batch::{Change, applications},
+        batch::{Change, yielding},
         policies,
         target::Target,
     },
@@ -52,7 +52,7 @@ impl Instance {
         outcome?;
         // Limits of applications give way to lists of an operator, but not to those that fail.
         let prefixes = change.set.iter().flat_map(|list| list.entries.iter());
-        let deleted = applications::met_by(&self.tables, prefixes)?;
+        let deleted = yielding::met_by(Some(&pins), &self.tables, prefixes.map(Target::prefix))?;
         if !deleted.is_empty() {
             self.change(&Change { deleted, ..Change::default() }, &mut |_| {}, &|_| Ok(()))?;
         }

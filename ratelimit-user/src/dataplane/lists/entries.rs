@@ -48,7 +48,7 @@ impl Entries {
     }
 
     /// Returns each entry.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Prefix> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Prefix> + Clone + '_ {
         let addresses = self.addresses.iter().map(|address| Prefix::host(address.to_ne_bytes().into()));
         addresses.chain(self.prefixes.iter().map(|source| Prefix::of(source, source.prefix)))
     }

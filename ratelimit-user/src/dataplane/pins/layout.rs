@@ -35,6 +35,9 @@ pub(crate) const DAEMON: &str = "daemon";
 /// Folder that marks an unfinished change of rules.
 pub(crate) const CHANGING: &str = "changing";
 
+/// Folder that marks an instance that can have rules for applications.
+pub(crate) const APPLICATIONS: &str = "applications";
+
 /// Folder of the pins that are about to replace others.
 pub(crate) const NEXT: &str = "next";
 

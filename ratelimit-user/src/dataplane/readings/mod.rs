@@ -9,6 +9,7 @@ pub mod interface_counters;
 pub mod peaks;
 pub mod rates;
 pub mod rule_hits;
+pub mod shares;
 pub mod source_counts;
 pub mod totals;
 pub mod tracked;

@@ -3,12 +3,15 @@
 use std::{
     collections::HashMap,
     fmt,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use crate::controller::notify::journal::{self, Level};
+use crate::{
+    controller::notify::journal::{self, Level},
+    text::prefix::Prefix,
+};
 
 /// Time between two messages about a caller with too many connections.
 const QUIET: Duration = Duration::from_secs(60);
@@ -17,7 +20,7 @@ const QUIET: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Caller {
     /// An IPv4 address, or the network of an IPv6 address.
-    Address(IpAddr),
+    Address(Prefix),
     /// A process on this host.
     Process(i32),
 }
@@ -25,11 +28,7 @@ pub(super) enum Caller {
 impl Caller {
     /// Returns the caller at this address. None if all programs of this host have it.
     pub(super) fn at(address: IpAddr) -> Option<Self> {
-        let network = match address {
-            IpAddr::V4(_) => address,
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64))),
-        };
-        (!address.is_loopback()).then_some(Self::Address(network))
+        (!address.to_canonical().is_loopback()).then(|| Self::Address(Prefix::network_of(address)))
     }
 
     /// Returns the caller that is this process. None if the system does not tell its number.
@@ -41,8 +40,7 @@ impl Caller {
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Address(address @ IpAddr::V4(_)) => write!(f, "{address}"),
-            Self::Address(network) => write!(f, "{network}/64"),
+            Self::Address(network) => write!(f, "{network}"),
             Self::Process(number) => write!(f, "the process {number}"),
         }
     }

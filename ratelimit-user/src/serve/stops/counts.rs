@@ -66,7 +66,7 @@ impl Counts {
             let count = counter.load(Ordering::Relaxed);
             let _ = writeln!(page, "ratelimit_check_stops_total{{outcome=\"{name}\"}} {count}");
         }
-        *page += "# HELP ratelimit_check_stops_up Whether the daemon that stops clients answers.\n";
+        *page += "# HELP ratelimit_check_stops_up Whether the daemon that stops clients can be reached, and has answered the last request.\n";
         *page += "# TYPE ratelimit_check_stops_up gauge\n";
         let _ = writeln!(page, "ratelimit_check_stops_up {}", u8::from(self.is_up.load(Ordering::Relaxed)));
     }

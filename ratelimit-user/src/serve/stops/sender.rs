@@ -1,12 +1,12 @@
 //! Sends requests to the daemon, one after the other, over one connection.
 
-use std::{io, path::PathBuf, sync::Arc, time::Duration};
+use std::{future::pending, io, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
     sync::mpsc,
-    time::{Instant, timeout},
+    time::{Instant, sleep_until, timeout},
 };
 
 use super::{
@@ -28,6 +28,9 @@ const LONGEST: u64 = 4_096;
 /// The shortest and the longest time between two tries to connect.
 const TRIES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(10)];
 
+/// The shortest time between two connections to a daemon that closes them.
+const RENEW: Duration = Duration::from_secs(1);
+
 /// Sends requests to the daemon.
 pub(in crate::serve) struct Sender {
     socket: PathBuf,
@@ -35,6 +38,8 @@ pub(in crate::serve) struct Sender {
     asked: Arc<Asked>,
     counts: Arc<Counts>,
     open: Option<BufReader<UnixStream>>,
+    /// When the daemon last accepted a connection. None if it has not accepted the last one.
+    reached: Option<Instant>,
     /// Not before this time is the daemon asked again after a failure, and how long it was left out.
     next: Option<(Instant, Duration)>,
     /// What the operator knows.
@@ -43,19 +48,31 @@ pub(in crate::serve) struct Sender {
 
 impl Sender {
     pub(super) fn new(socket: PathBuf, asks: mpsc::Receiver<Ask>, asked: Arc<Asked>, counts: Arc<Counts>) -> Self {
-        Self { socket, asks, asked, counts, open: None, next: None, is_up: None }
+        Self { socket, asks, asked, counts, open: None, reached: None, next: None, is_up: None }
     }
 
     /// Sends requests as long as the server lives.
     pub(in crate::serve) async fn run(mut self) {
         // The operator learns at once whether the daemon can be reached.
+        self.look().await;
+        loop {
+            tokio::select! {
+                ask = self.asks.recv() => {
+                    let Some(ask) = ask else { return };
+                    let outcome = self.send(&ask).await;
+                    self.counts.count(outcome);
+                }
+                () = due(self.open.as_mut(), self.reached, self.next) => self.look().await,
+            }
+        }
+    }
+
+    /// Finds out whether the daemon can be reached, and keeps the connection.
+    async fn look(&mut self) {
+        self.open = None;
         match self.connect().await {
             Ok(()) => self.up(),
             Err(error) => self.down(&error),
-        }
-        while let Some(ask) = self.asks.recv().await {
-            let outcome = self.send(&ask).await;
-            self.counts.count(outcome);
         }
     }
 
@@ -96,8 +113,9 @@ impl Sender {
     }
 
     async fn connect(&mut self) -> io::Result<()> {
+        self.reached = None;
         let stream = timeout(CONNECT, UnixStream::connect(&self.socket)).await.map_err(|_| late(CONNECT))??;
-        self.open = Some(BufReader::new(stream));
+        (self.open, self.reached) = (Some(BufReader::new(stream)), Some(Instant::now()));
         Ok(())
     }
 
@@ -138,6 +156,21 @@ impl Sender {
         self.is_up = Some(is_up);
         self.counts.set_up(is_up);
         journal::say(level, text);
+    }
+}
+
+/// Waits until it is unknown whether the daemon can be reached: it has closed the connection, as it does at its end and
+/// after a time without requests. Or it has accepted none, and may be tried again.
+async fn due(open: Option<&mut BufReader<UnixStream>>, reached: Option<Instant>, next: Option<(Instant, Duration)>) {
+    match (open, reached, next) {
+        (Some(open), Some(reached), _) => {
+            // A daemon says nothing without a request.
+            let _ = open.fill_buf().await;
+            sleep_until(reached + RENEW).await;
+        }
+        (None, None, Some((next, _))) => sleep_until(next).await,
+        // It accepts connections and does not answer. Only the next request can tell when it does.
+        _ => pending().await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! When an IPv6 network is limited in place of one address.
 
 use super::*;
+use crate::stops::span::MEMORY;
 
 /// Limits so many addresses of the network.
 fn limited(addresses: u32) -> Book {
@@ -20,8 +21,34 @@ fn the_network_is_limited_after_four_other_addresses_of_it() {
     // Every address of it is covered.
     let outcome = book.ask(v6("2001:db8::77"), PORT, true, seconds(2));
     assert!(matches!(outcome, Outcome::InForce { place, .. } if place.source.bits() == 64), "{outcome:?}");
+}
+
+#[test]
+fn the_network_ends_and_is_limited_again_only_after_four_addresses() {
+    let mut book = limited(4);
+    assert_eq!(begun(&mut book, v6("2001:db8::5"), seconds(1)).0, "2001:db8::/64");
+    // One address that goes on limits itself alone.
+    let mut now = seconds(11);
+    for times in 1..=3 {
+        let (source, span, number) = begun(&mut book, v6("2001:db8::5"), now);
+        assert_eq!((source.as_str(), number), ("2001:db8::5", times));
+        now += span;
+    }
+    // Another host that tells of the network is not believed either.
+    let network = Place { source: around(v6("2001:db8::5")).unwrap(), port: PORT };
+    assert_eq!(book.hear(network, now + seconds(9), now), Outcome::Refused(Refusal::FewAddresses));
+    for number in 1..=3 {
+        let address = format!("2001:db8::{number}");
+        assert_eq!(begun(&mut book, v6(&address), now).0, address);
+    }
     // The repetition is of the network, and lasts twice as long.
-    assert_eq!(begun(&mut book, v6("2001:db8::1"), seconds(11)), ("2001:db8::/64".to_owned(), seconds(20), 2));
+    assert_eq!(begun(&mut book, v6("2001:db8::4"), now), ("2001:db8::/64".to_owned(), seconds(20), 2));
+}
+
+#[test]
+fn addresses_that_were_limited_more_than_an_hour_ago_do_not_count() {
+    let mut book = limited(4);
+    assert_eq!(begun(&mut book, v6("2001:db8::5"), MEMORY + seconds(1)).0, "2001:db8::5");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Limits that other hosts tell of, and limits that end before their time.
 
 use super::*;
-use crate::stops::book::{ADDRESSES, NEW};
+use crate::stops::book::{ADDRESSES, AT_A_TIME, NEW};
 
 fn place(number: u32) -> Place {
     Place::of(v4(number), PORT)
@@ -26,6 +26,24 @@ fn a_limit_of_another_host_counts_within_the_same_bounds() {
     let (next, far) = (seconds(100), seconds(1_000_000));
     let outcome = book.hear(place(1_000), far, next);
     assert!(matches!(outcome, Outcome::New { end, times: 2, .. } if end == next + seconds(20)), "{outcome:?}");
+}
+
+#[test]
+fn limits_of_other_hosts_and_own_ones_are_at_most_ten_thousand_together() {
+    let (mut book, mut now) = (Book::default(), seconds(0));
+    // Nobody takes the ends, so every limit stays in force.
+    for number in 0..AT_A_TIME as u32 {
+        let outcome = match number % 2 {
+            0 => book.ask(v4(number), PORT, true, now),
+            _ => book.hear(place(number), now + seconds(9), now),
+        };
+        assert!(matches!(outcome, Outcome::New { .. }), "{number} {outcome:?}");
+        if (number as usize + 1).is_multiple_of(NEW) {
+            now += seconds(1);
+        }
+    }
+    let more = [book.hear(place(70_000), now + seconds(9), now), book.ask(v4(70_001), PORT, true, now)];
+    assert_eq!(more, [Outcome::Refused(Refusal::TooMany); 2]);
 }
 
 #[test]

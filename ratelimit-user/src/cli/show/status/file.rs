@@ -11,6 +11,7 @@ use super::{
 use crate::{
     controller::socket::request::{FileState, Unattached, UnusableList},
     dataplane::{Instance, lists::listing},
+    stops::State,
 };
 
 /// The file that the daemon keeps in force.
@@ -27,6 +28,8 @@ pub(super) struct File {
     pub(super) unusable_lists: Vec<UnusableList>,
     /// What else differs from the file.
     pub(super) differences: Vec<Difference>,
+    /// How the daemon answers applications that ask to stop clients. None without the table in the file.
+    pub(super) stops: Option<State>,
 }
 
 impl File {
@@ -34,8 +37,8 @@ impl File {
         let lists = listing::all(&instance.tables)?;
         state.look_up_lists(|name| lists.iter().any(|list| list.name == name && list.origin == CONFIG));
         let differences = differences(instance, interfaces, &state)?;
-        let FileState { file, refused, unattached, unusable_lists, .. } = state;
+        let FileState { file, refused, unattached, unusable_lists, stops, .. } = state;
         let degraded = refused.is_some() || !unattached.is_empty() || !unusable_lists.is_empty();
-        Ok(Self { file, degraded, refused, unattached, unusable_lists, differences })
+        Ok(Self { file, degraded, refused, unattached, unusable_lists, differences, stops })
     }
 }

@@ -122,7 +122,11 @@ fn limits(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         let noun = if entries == 1 { "entry" } else { "entries" };
         parts.push(format!("{} with {entries} {noun}", count(status.lists.len(), "list")));
     }
-    writeln!(out, "rules: {}", if parts.is_empty() { "none".to_owned() } else { parts.join(", ") })
+    writeln!(out, "rules: {}", if parts.is_empty() { "none".to_owned() } else { parts.join(", ") })?;
+    match status.config.as_ref().and_then(|file| file.stops.as_ref()) {
+        Some(stops) => writeln!(out, "stops: {stops}"),
+        None => Ok(()),
+    }
 }
 
 /// Writes rates and totals. The column for shadow appears only if it has a number.

@@ -3,6 +3,7 @@
 mod bucket;
 mod cause;
 mod report;
+mod shares;
 
 use std::{net::IpAddr, path::Path};
 

@@ -26,13 +26,14 @@ use serde::Serialize;
 use super::{
     bucket::{BucketRow, rounded_up},
     cause::Cause,
+    shares,
 };
 use crate::{
     cli::print::seen::Seen,
     dataplane::{
         decision::{self, Decision, Voice},
         lists::action::Action,
-        readings::source_counts::SourceCounts,
+        readings::{self, source_counts::SourceCounts},
         rules::{
             list::{self, around},
             services::Services,
@@ -72,6 +73,8 @@ pub(super) struct Report {
     services: Vec<String>,
     /// Limits of the address for applications, as the daemon knows them.
     pub(super) stops: Vec<Stop>,
+    /// What a fleet leaves the source of its limit. Null without a fleet, and if nothing limits the source.
+    fleet: Option<shares::Row>,
     /// The bucket of the source. Null if it has none, or counts in another way.
     bucket: Option<BucketRow>,
     /// For how long its cell refuses it. Null if it does not.
@@ -141,6 +144,7 @@ impl Report {
             outranked: outranked.iter().map(Cause::of).collect(),
             services: others,
             stops: Vec::new(),
+            fleet: if verdict == "limit" { readings::shares::of(tables, &key)?.map(shares::Row::of) } else { None },
             bucket: own.zip(policy).and_then(|(bucket, policy)| BucketRow::of(&bucket, &policy, now)),
             refused_for_seconds: counts.refused_for(&key).map(rounded_up),
             unknown: (features & FEATURE_UNKNOWN != 0 && verdict != "drop").then_some(unknown.per_second),
@@ -176,10 +180,14 @@ impl Report {
             writeln!(out, "outranks:  {}", cause.text())?;
         }
         for stop in &self.stops {
-            writeln!(out, "stopped:   {}", stopped(stop))?;
+            let label = if stop.shadow { "would be stopped: " } else { "stopped:   " };
+            writeln!(out, "{label}{}", stopped(stop))?;
         }
         if self.source != self.address {
             writeln!(out, "source:    {}, whose addresses share the limit", self.source)?;
+        }
+        if let Some(fleet) = &self.fleet {
+            writeln!(out, "fleet:     {}", fleet.text())?;
         }
         let counts =
             [(&self.passed, "packets passed"), (&self.dropped, "dropped"), (&self.would_drop, "would be dropped")];
@@ -230,7 +238,7 @@ fn is_refused_now(counts: &SourceCounts<'_>, source: &Source) -> Result<bool> {
 }
 
 /// Returns a limit of an application in words.
-fn stopped(Stop { source, port, since_seconds, left_seconds, times, asker }: &Stop) -> String {
+fn stopped(Stop { source, port, since_seconds, left_seconds, times, asker, .. }: &Stop) -> String {
     let [since, left] =
         [since_seconds, left_seconds].map(|seconds| units::write_duration(Duration::from_secs(*seconds)));
     format!("{source} tcp/{port} for {left} from now, since {since} (number {times}): {asker}")

@@ -1,15 +1,12 @@
 //! Rules that applications have asked for. They give way to every rule of an operator: where both are about the same
 //! packets, and where there is no room for both.
 
-use std::{
-    borrow::Cow,
-    collections::{BTreeSet, HashMap},
-};
+use std::path::Path;
 
 use ratelimit_common::{
     identity::{
         class::Class,
-        service::{Service, TCP, Transport},
+        service::{Service, Transport},
         source::Source,
     },
     maps::control::FEATURE_SERVICES,
@@ -20,31 +17,19 @@ use crate::{
     dataplane::{
         Error,
         error::ServicesError,
+        pins::layout::{self, APPLICATIONS},
         rules::{
             batch::{Change, change::end},
             list::{self, Listed},
             services::Services,
             spec::RuleSpec,
-            target::{Sources, Target},
+            target::Target,
         },
         sys::host,
         tables::{open::Tables, rule_maps},
     },
     text::prefix::Prefix,
 };
-
-/// The sources of rules or of a list.
-#[derive(Default)]
-struct Prefixes(BTreeSet<Prefix>);
-
-impl Prefixes {
-    /// Returns whether one of them is around a prefix, or inside it.
-    fn meet(&self, prefix: &Prefix) -> bool {
-        let around = |bits: u8| Prefix::of(&prefix.source().shortened(bits), bits);
-        (0..prefix.bits()).any(|bits| self.0.contains(&around(bits)))
-            || self.0.range(*prefix..).next().is_some_and(|other| prefix.contains(other))
-    }
-}
 
 /// Returns the targets of all rules for applications, also of those that have ended.
 pub(crate) fn all(tables: &Tables) -> Result<Vec<Target>, Error> {
@@ -76,12 +61,39 @@ pub(super) fn again(tables: &Tables) -> Result<Change, Error> {
     Ok(change)
 }
 
-fn entries(tables: &Tables, wanted: impl Fn(&Rule) -> bool) -> Result<Vec<(Source, Rule)>, Error> {
-    // Each of these rules is for a service of one TCP port. Without one, the rules need not be read.
+/// Returns the services that these rules can be for, with their classes: those of one TCP port.
+pub(super) fn ports(tables: &Tables) -> Result<Vec<(Service, Class)>, Error> {
+    if tables.control()?.features & FEATURE_SERVICES == 0 {
+        return Ok(Vec::new());
+    }
     let is_port = |service: Service| matches!(service, Service::Ports(Transport::Tcp, first, last) if first == last);
-    if tables.control()?.features & FEATURE_SERVICES == 0
-        || !Services::read(tables)?.iter().any(|(service, _)| is_port(service))
-    {
+    Ok(Services::read(tables)?.iter().filter(|(service, _)| is_port(*service)).collect())
+}
+
+/// Marks an instance that is to have these rules.
+pub(super) fn mark(pins: &Path) -> Result<(), Error> {
+    layout::create_folder(&pins.join(APPLICATIONS))
+}
+
+/// Returns whether an instance can have these rules. So nothing is searched in most instances.
+pub(super) fn is_marked(pins: &Path) -> bool {
+    pins.join(APPLICATIONS).exists()
+}
+
+/// Removes the mark if there is no such rule. The caller has the lock of the instance. Otherwise it stays, which is harmless.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub(crate) fn unmark(pins: &Path, tables: &Tables) -> Result<(), Error> {
+    if is_marked(pins) && all(tables)?.is_empty() {
+        let _ = layout::remove_folder(&pins.join(APPLICATIONS));
+    }
+    Ok(())
+}
+
+fn entries(tables: &Tables, wanted: impl Fn(&Rule) -> bool) -> Result<Vec<(Source, Rule)>, Error> {
+    if ports(tables)?.is_empty() {
         return Ok(Vec::new());
     }
     let rules = rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?);
@@ -101,62 +113,9 @@ fn those(tables: &Tables, wanted: impl Fn(&Rule) -> bool) -> Result<Vec<Target>,
     Ok(these.into_iter().filter_map(target).collect())
 }
 
-/// Returns the targets of rules for applications that a rule for one of these prefixes would meet.
-pub(crate) fn met_by(tables: &Tables, others: impl Iterator<Item = Prefix>) -> Result<Vec<Target>, Error> {
-    let mut all = all(tables)?;
-    if all.is_empty() {
-        return Ok(all);
-    }
-    let prefixes = Prefixes(others.collect());
-    all.retain(|target| matches!(target.sources, Sources::Prefix(prefix) if prefixes.meet(&prefix)));
-    Ok(all)
-}
-
 /// Returns whether a change is on behalf of applications.
 pub(super) fn is_for(change: &Change) -> bool {
     change.rules.first().is_some_and(|rule| rule.origin == APPLICATION)
-}
-
-/// Returns the change that also deletes the rules for applications that its own rules meet.
-pub(super) fn yielding<'c>(tables: &Tables, change: &'c Change) -> Result<Cow<'c, Change>, Error> {
-    if change.rules.is_empty() || is_for(change) {
-        return Ok(Cow::Borrowed(change));
-    }
-    let mut all = all(tables)?;
-    if all.is_empty() {
-        return Ok(Cow::Borrowed(change));
-    }
-    let mut written: HashMap<Service, (bool, Prefixes)> = HashMap::new();
-    for Target { sources, service } in change.rules.iter().map(|rule| rule.target) {
-        let (has_default, prefixes) = written.entry(service).or_default();
-        match sources {
-            Sources::Default => *has_default = true,
-            Sources::Prefix(prefix) => drop(prefixes.0.insert(prefix)),
-        }
-    }
-    let is_met = |target: &Target| {
-        let Sources::Prefix(prefix) = target.sources else { return false };
-        let mut same = written.iter().filter(|(service, _)| may_share(**service, target.service));
-        same.any(|(_, (has_default, prefixes))| *has_default || prefixes.meet(&prefix))
-    };
-    all.retain(is_met);
-    let own: BTreeSet<Target> = change.targets().collect();
-    all.retain(|target| !own.contains(target));
-    if all.is_empty() {
-        return Ok(Cow::Borrowed(change));
-    }
-    let mut change = change.clone();
-    change.deleted.extend(all);
-    Ok(Cow::Owned(change))
-}
-
-/// Returns whether packets to a TCP port can be of another service too.
-fn may_share(service: Service, port: Service) -> bool {
-    match service {
-        Service::Any | Service::TcpSyn | Service::Protocol(TCP) => true,
-        Service::Ports(Transport::Tcp, ..) => service.overlaps(port) || service == port,
-        _ => false,
-    }
 }
 
 /// Returns whether an error says that rules have no room, which the rules for applications may take.
@@ -167,39 +126,4 @@ pub(super) fn may_take_the_room(error: &Error) -> bool {
             | Error::TooManyPolicies(_)
             | Error::Services(ServicesError::TooMany(_) | ServicesError::Overlap { .. })
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rule_meets_the_prefixes_around_and_inside_its_own() {
-        let all = ["10.0.0.0/8", "192.0.2.7", "2001:db8:0:1::/64", "2001:db8:0:2::5"];
-        let prefixes = Prefixes(all.iter().map(|prefix| prefix.parse().unwrap()).collect());
-        for (prefix, expected) in [
-            ("10.1.2.3", true),
-            ("11.0.0.0", false),
-            ("192.0.2.7", true),
-            ("192.0.2.6", false),
-            ("2001:db8:0:1::9", true),
-            ("2001:db8:0:1::/64", true),
-            ("2001:db8:0:2::/64", true),
-            ("2001:db8:0:2::6", false),
-            ("2001:db8:0:3::/64", false),
-        ] {
-            assert_eq!(prefixes.meet(&prefix.parse().unwrap()), expected, "{prefix}");
-        }
-    }
-
-    #[test]
-    fn only_services_with_packets_to_the_port_are_met() {
-        let service = |text: &str| text.parse::<crate::text::service::ServiceName>().unwrap().0;
-        let met = |text: &str| may_share(service(text), service("tcp/8443"));
-        assert!(
-            ["tcp", "tcp-syn", "tcp/8443", "tcp/8000-9000"].into_iter().all(met)
-                && may_share(Service::Any, service("tcp/1"))
-        );
-        assert!(!["udp", "udp/8443", "tcp/8444", "tcp/1-100", "icmp"].into_iter().any(met));
-    }
 }

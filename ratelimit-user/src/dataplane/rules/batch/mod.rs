@@ -8,6 +8,7 @@ mod free_space;
 mod layers;
 mod remarks;
 mod write;
+pub(crate) mod yielding;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -100,7 +101,10 @@ pub fn apply(
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
 ) -> Result<Changed, Error> {
-    let change = &*applications::yielding(tables, change)?;
+    if let Some(pins) = pins.filter(|_| applications::is_for(change)) {
+        applications::mark(pins)?;
+    }
+    let change = &*yielding::yielding(pins, tables, change)?;
     match apply_once(pins, tables, change, progress, check) {
         Err(error) if applications::may_take_the_room(&error) && !applications::is_for(change) => {
             let deleted = applications::all(tables)?;

@@ -19,7 +19,10 @@ use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use serde_json::{Value, json};
 
 use super::limits;
-use crate::metrics::{scrape, start};
+use crate::{
+    events::Events,
+    metrics::{scrape, start},
+};
 
 const FILE: &str = "interfaces = [\"eth0\"]\n[default]\npackets = \"1000/s\"\n";
 
@@ -108,12 +111,12 @@ fn a_client_of_a_proven_connection_would_be_stopped_once_and_no_rule_changes() {
     // The listening socket is closed by now, so the request is no proof.
     refused(&folder, &request, "not-established", "10.9.0.1:8443");
     let again = listener(&sandbox, VICTIM_IPV4);
+    let mut events = Events::start(&sandbox, &ratelimit, "-n 3 --json");
     assert_eq!(ask(&folder, &request), expected);
-    let event = format!(
-        "ratelimit: 10.9.0.2 tcp/8443: would be limited for 10s (number 1): client user=17\\n exceeds login, as user 0 says; \
-         connection {peer} to 10.9.0.1:8443 is established"
-    );
-    assert_eq!(daemon.line(), event);
+    let asker =
+        format!("client user=17\\n exceeds login, as user 0 says; connection {peer} to 10.9.0.1:8443 is established");
+    let event = format!("10.9.0.2 tcp/8443: would be limited for 10s (number 1): {asker}");
+    assert_eq!(daemon.line(), format!("ratelimit: {event}"));
     let answer = ask(&folder, &request);
     assert_eq!(answer["outcome"], "already", "{answer}");
     assert_eq!(limits(&ratelimit), before);
@@ -122,6 +125,32 @@ fn a_client_of_a_proven_connection_would_be_stopped_once_and_no_rule_changes() {
     assert_eq!(["would-stop", "already", "not-established"].map(requests), [1.0; 3]);
     assert_eq!(scrape["ratelimit_stops_in_shadow"], 1.0);
     drop(again);
+
+    // Commands tell of it as well as the log.
+    let why = ratelimit.ok("why 10.9.0.2");
+    assert!(why.contains("would be stopped: 10.9.0.2 tcp/8443 for ") && why.contains(&asker), "{why}");
+    assert_eq!(ratelimit.json("why 10.9.0.2")["stops"][0]["shadow"], json!(true));
+    assert!(ratelimit.ok("status").contains("\nstops: in shadow, 1 client would be stopped\n"));
+    assert_eq!(ratelimit.json("status")["config"]["stops"], json!({ "mode": "shadow", "in_force": 0, "in_shadow": 1 }));
+    let doctor = ratelimit.run("doctor eth0").stdout;
+    assert!(doctor.contains("stops: in shadow, 1 client would be stopped"), "{doctor}");
+    assert!(ratelimit.ok("events --past").contains(&event));
+    folder.write(FILE);
+    let has_ended = "10.9.0.2 tcp/8443: the limit of an application would have ended with the mode of the file";
+    assert_eq!(daemon.line(), format!("ratelimit: {has_ended}"));
+    let line = daemon.line();
+    assert!(
+        line.ends_with(", now none; stops group: that of the daemon, now none; stops mode: shadow, now none"),
+        "{line}"
+    );
+    let told: Vec<Value> = (0..3).map(|_| events.json()).collect();
+    let kinds: Vec<_> = told.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert!(events.process.wait().status.success());
+    assert_eq!(kinds.iter().filter(|kind| **kind == "changed").count(), 1, "{told:?}");
+    let stopped = told.iter().find(|event| event["event"] == "stopped").unwrap();
+    assert_eq!((&stopped["shadow"], &stopped["connection"]["remote"]), (&json!(true), &json!(peer.to_string())));
+    let ended = told.iter().find(|event| event["event"] == "stop-ended").unwrap();
+    assert_eq!((&ended["reason"], &ended["client"]), (&json!("mode"), &json!("user=17\\n")));
     end(&ratelimit, daemon);
 }
 

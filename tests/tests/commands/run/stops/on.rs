@@ -109,7 +109,7 @@ fn a_stopped_client_is_limited_still_reads_its_refusal_and_others_are_not_limite
     assert!(!ratelimit.ok("save").contains("8443"));
     let status = ratelimit.json("status");
     assert_eq!((&status["config"]["differences"], &status["rules"]["stops"]), (&json!([]), &json!(1)));
-    assert!(ratelimit.ok("status").contains("rules: 1 stopped client\n"));
+    assert!(ratelimit.ok("status").contains("rules: 1 stopped client\nstops: on, 1 client is stopped\n"));
     let scrape = scrape(&ratelimit);
     for series in [
         "ratelimit_stop_requests_total{outcome=\"stopped\"}",
@@ -121,6 +121,8 @@ fn a_stopped_client_is_limited_still_reads_its_refusal_and_others_are_not_limite
     assert_eq!(scrape["ratelimit_stops_in_shadow"], 0.0);
     assert_eq!(daemon.line(), "ratelimit: 10.9.0.2 tcp/8443: the limit of an application has ended");
     assert_eq!(limits(&ratelimit), ["default any 1000/s config"]);
+    let ended = ratelimit.json("events --past -n 1");
+    assert_eq!([&ended["event"], &ended["reason"]], ["stop-ended", "time"], "{ended}");
     let again = ask(&folder, &connection.request(None));
     assert!(again["seconds"].as_u64().unwrap() > 10 && again["times"] == 2, "{again}");
     assert!(daemon.line().contains("(number 2)"));
