@@ -10,7 +10,7 @@ use serde::{
 
 use super::{Attributes, Question};
 use crate::{
-    stops::Connection,
+    serve::stops::Named,
     text::{
         excerpt::excerpt,
         object::{named, object},
@@ -36,8 +36,8 @@ pub(super) fn cost<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> 
     u32::deserialize(from).map_err(|error| within("cost", error))
 }
 
-pub(super) fn connection<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Connection>, D::Error> {
-    object(from).map(Some).map_err(|error| within("connection", error))
+pub(super) fn connection<'de, D: Deserializer<'de>>(from: D) -> Result<Named, D::Error> {
+    object(from).map(Named::Connection).map_err(|error| within("connection", error))
 }
 
 pub(super) fn requests<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Question>, D::Error> {

@@ -1,6 +1,6 @@
 //! The engine, as commands read it while servers write.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tokio::task::JoinSet;
 
@@ -96,6 +96,21 @@ impl<'a> SharedReader<'a> {
         });
         found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
         Ok(found)
+    }
+
+    /// Returns the names of all rules with usage.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL, also for more rows than fit.
+    pub async fn rules(&self) -> Result<Vec<String>, Error> {
+        let rows = self.rows(name::pattern(&[], None), 0).await?;
+        let rules: BTreeSet<_> = rows.keys().filter_map(|(_, client)| Some(name::read(client)?.0)).collect();
+        Ok(rules.into_iter().collect())
     }
 
     /// Returns all rows that match a pattern.
