@@ -1,12 +1,14 @@
 //! Questions of callers, within bounds.
 
 mod json;
+mod named;
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use serde::Deserialize;
 
-use super::{access::Peer, stops::Named};
+pub(super) use self::named::Named;
+use super::access::Peer;
 use crate::check::ADDRESS;
 
 /// The time in which a call must arrive and be answered.

@@ -69,7 +69,7 @@ mod tests {
     use envoy_types::pb::google::protobuf::UInt64Value;
 
     use super::*;
-    use crate::serve::stops::Named;
+    use crate::serve::question::Named;
 
     fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
         let entry = |(key, value): &(&str, &str)| rate_limit_descriptor::Entry {

@@ -12,7 +12,12 @@ use axum::{
 use super::{answer::answer, check::address, problem::bad};
 use crate::{
     check::Decision,
-    serve::{access::Peer, question::Question, service::Service, stops, stops::Named},
+    serve::{
+        access::Peer,
+        question::{Named, Question},
+        service::Service,
+        stops,
+    },
     wire,
 };
 

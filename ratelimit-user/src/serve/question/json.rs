@@ -8,13 +8,10 @@ use serde::{
     de::{Error, MapAccess, SeqAccess, Visitor},
 };
 
-use super::{Attributes, Question};
-use crate::{
-    serve::stops::Named,
-    text::{
-        excerpt::excerpt,
-        object::{named, object},
-    },
+use super::{Attributes, Named, Question};
+use crate::text::{
+    excerpt::excerpt,
+    object::{named, object},
 };
 
 struct OfAttributes;

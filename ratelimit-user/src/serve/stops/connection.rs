@@ -4,24 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::stops::Connection;
 
-/// What a caller says about the client's connection to this host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::serve) enum Named {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// The connection. This caller may not name one.
-    NotAllowed,
-    /// The connection.
-    Connection(Connection),
-}
-
-impl From<Option<Connection>> for Named {
-    fn from(connection: Option<Connection>) -> Self {
-        connection.map_or(Self::Nothing, Self::Connection)
-    }
-}
-
 /// Returns a connection of two texts: `ADDRESS:PORT`, with brackets around an IPv6 address or without.
 ///
 /// None if they are no connection, for example because a client of the proxy uses a Unix socket. A proxy lets requests

@@ -20,10 +20,8 @@ use self::{
     asked::{Ask, Asked},
     counts::{Counts, Outcome},
 };
-pub(super) use self::{
-    connection::{Named, of_texts},
-    sender::Sender,
-};
+pub(super) use self::{connection::of_texts, sender::Sender};
+use super::question::Named;
 use crate::{
     check::{ADDRESS, Attributes, Limiter, Rule, client_of},
     sharing::{Finding, Origin, Sharing, Who},
@@ -81,7 +79,7 @@ impl Stops {
         let are_told = |who: &&Who| parts.len() > 1 && parts.iter().any(|(attributes, ..)| who.is_told(*attributes));
         let told: Vec<_> = all.iter().filter(are_told).collect();
         let address = |attributes: &A| attributes.value(ADDRESS).and_then(|ip| ip.parse().ok());
-        let of_any = parts.iter().find_map(|(attributes, ..)| address(*attributes));
+        let of_any = parts.iter().find_map(|(attributes, ..)| address(attributes));
         let mut counted = Vec::new();
         for part in parts {
             let outcome = self.note_part((&all, &told), address(part.0).or(of_any), *part, now);
