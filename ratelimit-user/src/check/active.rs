@@ -10,13 +10,13 @@ use siphasher::sip::SipHasher13;
 use super::{
     attributes::Attributes,
     client::{Client, Seed},
-    limit::{NEVER, States},
+    limit::{Limit, NEVER, States},
     record::Counted,
     rule::Rule,
     shares::{Place, Request, Shared, Shares},
     table::Table,
     tally::Tally,
-    verdict::Verdict,
+    verdict::{Cause, Refusal, Verdict},
 };
 
 /// A rule in force.
@@ -32,7 +32,14 @@ pub(super) struct Active {
 }
 
 impl Active {
-    pub(super) fn new(rule: Rule, table: Arc<Table>, tally: Arc<Tally>, seed: Seed) -> Self {
+    /// Puts a rule in force. `before` is the rule of the same name that was in force.
+    pub(super) fn new(rule: Rule, table: Arc<Table>, before: Option<&Self>, seed: Seed) -> Self {
+        let rates = |rule: &Rule| rule.limits().iter().map(Limit::rate).collect::<Vec<_>>();
+        let tally = match before {
+            Some(before) if rates(&before.rule) == rates(&rule) => Arc::clone(&before.tally),
+            Some(before) => Arc::new(before.tally.with_other_limits()),
+            None => Arc::default(),
+        };
         Self { id: id(seed, &rule), shared: rule.shared(), table, tally, rule }
     }
 
@@ -52,7 +59,9 @@ impl Active {
         let request = Request { cost, now, is_admitted, charges, used };
         match (verdict, shares.decide(self.place(client), &self.shared, request, hash)) {
             (Verdict::Admit { after, charged }, Ok(latest)) => Verdict::Admit { after: after.max(latest), charged },
-            (Verdict::Admit { .. }, Err((limit, wait))) => Verdict::Refuse { limit, wait },
+            (Verdict::Admit { .. }, Err((limit, wait))) => {
+                Verdict::Refuse { refusal: Refusal { limit, cause: Cause::Share }, wait }
+            }
             (refused @ Verdict::Refuse { .. }, _) => refused,
         }
     }

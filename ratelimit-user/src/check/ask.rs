@@ -1,17 +1,17 @@
 //! Asks all limits of a rule about a request.
 
 use super::{
-    limit::{Limit, Look, State},
-    verdict::{Charged, Part, Verdict},
+    limit::{Limit, Look, NEVER, State, within},
+    verdict::{Cause, Charged, Part, Refusal, Verdict},
 };
 
 /// Asks these limits and their soft limits, whose states lie one behind the other. Nothing is charged. If it is elastic,
-/// the caller has room for requests above the limits.
+/// the caller has room for requests above the limits. A client without a request for its life begins anew.
 pub(super) fn ask(
     limits: &[Limit],
     soft_limits: &[Limit],
     states: &mut [State],
-    (now, cost): (u64, u32),
+    (now, cost, life): (u64, u32, Option<u64>),
     is_elastic: bool,
 ) -> Verdict {
     let (own, soft) = states.split_at_mut(limits.len().min(states.len()));
@@ -36,7 +36,10 @@ pub(super) fn ask(
         charged.push(part);
     }
     match refusal {
-        Some((limit, wait)) => Verdict::Refuse { limit, wait },
+        Some((limit, wait)) => {
+            let cause = if wait == NEVER { Cause::Cost } else { Cause::Limit };
+            Verdict::Refuse { refusal: Refusal { limit, cause }, wait: within(life, wait) }
+        }
         None => Verdict::Admit { after: latest, charged },
     }
 }

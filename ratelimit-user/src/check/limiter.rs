@@ -56,7 +56,7 @@ impl Limiter {
         let seed = Seed(first, second);
         let active = |rule: Rule| {
             let table = Arc::new(Table::new(&rule));
-            Active::new(rule, table, Arc::default(), seed)
+            Active::new(rule, table, None, seed)
         };
         Self { rules: rules.into_iter().map(active).collect(), seed, has_room: AtomicBool::new(false), shares: None }
     }
@@ -85,9 +85,8 @@ impl Limiter {
                 }
                 None => Arc::new(Table::new(&rule)),
             };
-            let of_name = self.rules.iter().find(|old| old.rule.name() == rule.name());
-            let tally = of_name.map(|old| Arc::clone(&old.tally)).unwrap_or_default();
-            Active::new(rule, table, tally, self.seed)
+            let before = self.rules.iter().find(|old| old.rule.name() == rule.name());
+            Active::new(rule, table, before, self.seed)
         };
         Self {
             rules: rules.into_iter().map(active).collect(),
@@ -202,7 +201,7 @@ impl Limiter {
                     verdict = active.lease(shares, verdict, states, (client, cost, now, charges), hash);
                 }
                 let number = match &verdict {
-                    Verdict::Refuse { limit, .. } => Some(*limit),
+                    Verdict::Refuse { refusal, .. } => Some(refusal.limit),
                     Verdict::Admit { charged, .. } => {
                         if charges {
                             rule.charge(states, charged, now, cost);
@@ -222,8 +221,10 @@ impl Limiter {
                 let wait = (wait != NEVER).then(|| Duration::from_nanos(wait));
                 Some(Usage { rule, limit, remaining, reset: Duration::from_nanos(end), wait })
             };
-            if cost > 0 && matches!(verdict, Verdict::Refuse { .. }) {
-                record.refused(&active.counted(client, &attributes));
+            if let Verdict::Refuse { refusal, .. } = verdict
+                && cost > 0
+            {
+                record.refused(&active.counted(client, &attributes), refusal);
             }
             match verdict {
                 Verdict::Admit { .. } if !decision.is_allowed => {}

@@ -56,7 +56,7 @@ pub use self::{
     shares::{Due, Shares},
     tally::Tally,
     throttle::Throttle,
-    verdict::MOST_LIMITS,
+    verdict::{Cause, MOST_LIMITS, Refusal},
 };
 
 pub(crate) use self::{

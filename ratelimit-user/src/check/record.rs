@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{attributes::Attributes, client::Client, identity::client_of, rule::Rule, tally::Tally};
+use super::{attributes::Attributes, client::Client, identity::client_of, rule::Rule, tally::Tally, verdict::Refusal};
 
 /// Keeps what rules have counted. `()` keeps nothing, at no cost.
 ///
@@ -13,13 +13,13 @@ pub trait Record {
     fn admitted(&mut self, counted: &Counted<'_>, cost: u32);
 
     /// A rule has refused a request, or would have, in shadow.
-    fn refused(&mut self, counted: &Counted<'_>);
+    fn refused(&mut self, counted: &Counted<'_>, refusal: Refusal);
 }
 
 impl Record for () {
     fn admitted(&mut self, _: &Counted<'_>, _: u32) {}
 
-    fn refused(&mut self, _: &Counted<'_>) {}
+    fn refused(&mut self, _: &Counted<'_>, _: Refusal) {}
 }
 
 impl<R: Record> Record for Option<R> {
@@ -29,9 +29,9 @@ impl<R: Record> Record for Option<R> {
         }
     }
 
-    fn refused(&mut self, counted: &Counted<'_>) {
+    fn refused(&mut self, counted: &Counted<'_>, refusal: Refusal) {
         if let Some(record) = self {
-            record.refused(counted);
+            record.refused(counted, refusal);
         }
     }
 }

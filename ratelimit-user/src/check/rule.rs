@@ -6,7 +6,7 @@ use super::{
     ask::ask,
     attributes::Attributes,
     client::is_same,
-    limit::{Algorithm, Limit, State, States, has_ended},
+    limit::{Algorithm, Limit, State, States, has_ended, within},
     rule_error::RuleError,
     shares::Shared,
     throttle::Throttle,
@@ -237,7 +237,7 @@ impl Rule {
             *states = self.begin(now);
         }
         let is_elastic = self.throttle == Throttle::Elastic && has_room;
-        ask(&self.limits, &self.soft, states, (now, cost), is_elastic)
+        ask(&self.limits, &self.soft, states, (now, cost, self.life), is_elastic)
     }
 
     /// Charges what its limits have just admitted.
@@ -269,7 +269,7 @@ impl Rule {
         let mut left = |number: usize| {
             let (limit, state) = self.limits.get(number).zip(states.get_mut(number))?;
             let (left, end) = limit.left(state, now);
-            Some((number, left, end))
+            Some((number, left, within(self.life, end)))
         };
         match number {
             Some(number) => left(number),

@@ -17,11 +17,46 @@ pub(super) enum Part {
     Room,
 }
 
+/// Which limit of a rule refuses a request, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// The number of the limit, from 0. Of several ones, it is the one with the longest wait.
+    pub limit: usize,
+    /// Why it refuses.
+    pub cause: Cause,
+}
+
+/// Why a limit refuses a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The client has used the limit.
+    Limit,
+    /// The client has used the share that other servers leave it of the limit.
+    Share,
+    /// The request costs more than the limit ever admits.
+    Cost,
+}
+
+impl Cause {
+    /// All of them, by their numbers.
+    pub const ALL: [Self; 3] = [Self::Limit, Self::Share, Self::Cost];
+
+    /// Returns its word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Limit => "limit",
+            Self::Share => "share",
+            Self::Cost => "cost",
+        }
+    }
+}
+
 /// What the limits of a rule say.
 #[derive(Debug)]
 pub(super) enum Verdict {
     /// All of them admit.
     Admit { after: u64, charged: Charged },
     /// One of them refuses: the one with the longest wait.
-    Refuse { limit: usize, wait: u64 },
+    Refuse { refusal: Refusal, wait: u64 },
 }

@@ -26,6 +26,11 @@ pub(super) fn read<T: Args + FromArgMatches>(table: &Table<'_>, others: &[&str])
             is_good = false;
             continue;
         };
+        if let Some(words) = words_instead_of_switch(&command, key.get_ref()).filter(|_| value.has_switch()) {
+            value.wrong(format!("expected one of {words}, in quotes"));
+            is_good = false;
+            continue;
+        }
         // Each value is parsed alone first, so that a problem has its place in the file.
         match command.clone().try_get_matches_from(&of_key) {
             Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => {
@@ -40,6 +45,13 @@ pub(super) fn read<T: Args + FromArgMatches>(table: &Table<'_>, others: &[&str])
     }
     let matches = command.try_get_matches_from(&words).and_then(|matches| T::from_arg_matches(&matches));
     matches.map_err(|error| table.wrong(of_table(&error))).ok()
+}
+
+/// Returns the words of an option. None for one that has none, and for a switch. `true` would be taken for the word `on`.
+fn words_instead_of_switch(command: &Command, key: &str) -> Option<String> {
+    let option = command.get_arguments().find(|option| option.get_long() == Some(key))?;
+    let words: Vec<_> = option.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect();
+    (!words.is_empty() && words != ["on", "off"]).then(|| words.join(", "))
 }
 
 /// Returns whether a table does not have both the name and an alias of an option. Otherwise adds a problem.

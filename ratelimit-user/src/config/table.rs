@@ -224,6 +224,15 @@ impl<'a> Value<'a> {
         self.each_word(true)
     }
 
+    /// Returns whether it is true or false, or a list with one of them.
+    pub(super) fn has_switch(self) -> bool {
+        let is_switch = |value: &DeValue<'_>| matches!(value, DeValue::Boolean(_));
+        match self.value.get_ref() {
+            DeValue::Array(values) => values.iter().any(|value| is_switch(value.get_ref())),
+            value => is_switch(value),
+        }
+    }
+
     fn each_word(self, with_fractions: bool) -> Option<Vec<String>> {
         match self.value.get_ref() {
             DeValue::Array(values) => values.iter().map(|value| Self { value, ..self }.word(with_fractions)).collect(),

@@ -1,12 +1,16 @@
 //! What the server has decided, for its metrics.
 
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     sync::atomic::{AtomicU64, Ordering},
 };
 
 use super::access::Denied;
-use crate::check::{Counted, Decision, Limiter, Record};
+use crate::{
+    check::{Cause, Counted, Decision, Limiter, Record, Refusal},
+    text::request_rate::RequestRate,
+};
 
 /// Counts requests by rule, and records them elsewhere.
 pub(super) struct ByRule<R>(pub(super) R);
@@ -17,9 +21,9 @@ impl<R: Record> Record for ByRule<R> {
         self.0.admitted(counted, cost);
     }
 
-    fn refused(&mut self, counted: &Counted<'_>) {
-        counted.tally().refuse(counted.rule().is_shadow());
-        self.0.refused(counted);
+    fn refused(&mut self, counted: &Counted<'_>, refusal: Refusal) {
+        counted.tally().refuse(counted.rule().is_shadow(), refusal);
+        self.0.refused(counted, refusal);
     }
 }
 
@@ -87,6 +91,25 @@ impl Counts {
             for (decision, count) in ["admitted", "refused", "refused_in_shadow"].into_iter().zip(tally.counts()) {
                 let labels = format!("rule=\"{}\",decision=\"{decision}\"", rule.name());
                 let _ = writeln!(page, "ratelimit_check_rule_requests_total{{{labels}}} {count}");
+            }
+        }
+        page +=
+            "# HELP ratelimit_check_refusals_total Requests that a rule has refused, by its limit and the reason.\n";
+        page += "# TYPE ratelimit_check_refusals_total counter\n";
+        let shares = limiter.shares().is_some();
+        for (rule, _, _, tally) in limiter.rules() {
+            // Two limits of the same rate share their series.
+            let mut limits: BTreeMap<String, [u64; Cause::ALL.len()]> = BTreeMap::new();
+            for (limit, counts) in rule.limits().iter().zip(tally.refusals()) {
+                let sums = limits.entry(RequestRate(limit.rate()).to_string()).or_default();
+                sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+            }
+            for (limit, counts) in limits {
+                let counts = Cause::ALL.into_iter().zip(counts);
+                for (cause, count) in counts.filter(|(cause, count)| *cause != Cause::Share || shares || *count > 0) {
+                    let labels = format!("rule=\"{}\",limit=\"{limit}\",reason=\"{}\"", rule.name(), cause.name());
+                    let _ = writeln!(page, "ratelimit_check_refusals_total{{{labels}}} {count}");
+                }
             }
         }
         page += "# HELP ratelimit_check_bad_calls_total Calls that the server could not read.\n";

@@ -1,13 +1,15 @@
 //! Questions of callers, within bounds.
 
 mod json;
+mod named;
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use serde::Deserialize;
 
+pub(super) use self::named::Named;
 use super::access::Peer;
-use crate::{check::ADDRESS, stops::Connection};
+use crate::check::ADDRESS;
 
 /// The time in which a call must arrive and be answered.
 pub(super) const TIME: Duration = Duration::from_secs(5);
@@ -26,7 +28,7 @@ pub(super) struct Question {
     pub(super) cost: u32,
     /// The client's connection to this host.
     #[serde(default, deserialize_with = "json::connection")]
-    pub(super) connection: Option<Connection>,
+    pub(super) connection: Named,
 }
 
 /// What a caller says about a request.
@@ -36,6 +38,9 @@ pub(super) type Attributes = BTreeMap<String, String>;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Batch {
+    /// Whether they are parts of one request.
+    #[serde(skip)]
+    is_one: bool,
     #[serde(deserialize_with = "json::requests")]
     requests: Vec<Question>,
 }
@@ -43,8 +48,10 @@ pub(super) struct Batch {
 /// Several requests within the bounds: attributes and cost of each, and its connection.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
+    /// Whether they are parts of one request.
+    pub(super) is_one: bool,
     pub(super) all: Vec<(Attributes, u32)>,
-    pub(super) connections: Vec<Option<Connection>>,
+    pub(super) connections: Vec<Named>,
 }
 
 fn one() -> u32 {
@@ -58,7 +65,11 @@ impl Question {
     /// Returns the question of a caller with this address. Only callers of a Unix socket, which have none, may name a
     /// connection: other machines have no connections to this host, and any local user reaches a loopback address.
     pub(super) fn from(self, peer: Option<Peer>) -> Self {
-        Self { connection: self.connection.filter(|_| peer.is_none()), ..self }
+        let connection = match self.connection {
+            Named::Connection(_) if peer.is_some() => Named::NotAllowed,
+            named => named,
+        };
+        Self { connection, ..self }
     }
 
     /// Returns an attribute as rules have it: a host in small letters without port, and a path without its query.
@@ -84,7 +95,12 @@ impl Question {
         if self.attributes.get(ADDRESS).is_some_and(|ip| ip.parse::<IpAddr>().is_err()) {
             return Err(format!("{ADDRESS}: expected an address without a port, such as 192.0.2.1 or 2001:db8::1"));
         }
-        let connection = self.connection.map(Connection::checked).transpose().map_err(|error| error.to_string())?;
+        let connection = match self.connection {
+            Named::Connection(connection) => {
+                Named::Connection(connection.checked().map_err(|error| error.to_string())?)
+            }
+            named => named,
+        };
         Ok(Self { connection, ..self })
     }
 }
@@ -93,14 +109,18 @@ impl Batch {
     /// What it is as JSON.
     pub(super) const NAME: &str = "an object with requests";
 
-    /// Returns the batch of these requests.
-    pub(super) fn of(requests: Vec<Question>) -> Self {
-        Self { requests }
+    /// Returns the batch of these parts of one request. A connection that one of them names is that of all.
+    pub(super) fn of_parts(mut requests: Vec<Question>) -> Self {
+        let named = requests.iter().map(|part| part.connection).find(|named| *named != Named::Nothing);
+        for part in requests.iter_mut().filter(|part| part.connection == Named::Nothing) {
+            part.connection = named.unwrap_or_default();
+        }
+        Self { is_one: true, requests }
     }
 
     /// Returns the questions of a caller with this address: see [`Question::from`].
     pub(super) fn from(self, peer: Option<Peer>) -> Self {
-        Self { requests: self.requests.into_iter().map(|question| question.from(peer)).collect() }
+        Self { requests: self.requests.into_iter().map(|question| question.from(peer)).collect(), ..self }
     }
 
     /// Returns the requests, if all are within the bounds.
@@ -108,7 +128,7 @@ impl Batch {
         if !(1..=BATCH).contains(&self.requests.len()) {
             return Err(format!("requests: expected 1 to {BATCH} of them"));
         }
-        let mut requests = Requests::default();
+        let mut requests = Requests { is_one: self.is_one, ..Requests::default() };
         for (number, question) in (1..).zip(self.requests) {
             let within = question.within_bounds().map_err(|problem| format!("request {number}: {problem}"));
             let Question { attributes, cost, connection } = within?;

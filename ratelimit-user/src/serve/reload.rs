@@ -49,20 +49,44 @@ impl Used {
         }
     }
 
-    /// Warns of each part that another file changes.
-    fn compare(&self, other: &Self) {
-        let parts = [
-            (self.listens != other.listens, "another address needs a restart: the one before stays in use"),
-            (self.is_encrypted != other.is_encrypted, "encryption needs a restart: connections stay as they were"),
-            (self.store != other.store, "another file of rules needs a restart: the one before stays in use"),
-            (self.fleet != other.fleet, "another fleet needs a restart: the one before stays in use"),
-            (self.usage != other.usage, "other settings of usage need a restart: those before stay in use"),
-            (self.stops != other.stops, "another socket of the daemon needs a restart: the one before stays in use"),
-        ];
-        for (_, warning) in parts.iter().filter(|(is_other, _)| *is_other) {
-            journal::say(Level::Warning, warning);
+    /// Fails if these rules would limit nothing until a restart.
+    fn check(&self, requests: &Requests) -> Result<(), String> {
+        if requests.rules.is_empty() && self.store.is_none() {
+            return Err(
+                "nothing would be limited: `rules` in [serve] needs a restart, so add a table [[check]]".to_owned()
+            );
         }
+        Ok(())
     }
+
+    /// Returns a line for each part that another file changes.
+    fn differences(&self, other: &Self) -> Vec<String> {
+        let (listens, others) = (&self.listens, &other.listens);
+        let tls = |used: &Self| used.is_encrypted.then_some(());
+        let not_yet = "not in use yet";
+        let parts = [
+            of_part("`http` in [serve]", &listens.http, &others.http, not_yet),
+            of_part("`grpc` in [serve]", &listens.grpc, &others.grpc, not_yet),
+            of_part("`metrics` in [serve]", &listens.metrics, &others.metrics, not_yet),
+            of_part("`tls-cert` in [serve]", &tls(self), &tls(other), "connections stay without encryption"),
+            of_part("`rules` in [serve]", &self.store, &other.store, "callers cannot change rules yet"),
+            of_part("`usage` in [serve]", &self.usage, &other.usage, "no usage is kept yet"),
+            of_part("`stops` in [serve]", &self.stops, &other.stops, "no client is stopped yet"),
+            of_part("[fleet]", &self.fleet, &other.fleet, "nothing is shared yet"),
+        ];
+        parts.into_iter().flatten().collect()
+    }
+}
+
+/// Returns what a change of this part needs. `not_yet` is the state without it.
+fn of_part<T: PartialEq>(name: &str, used: &Option<T>, other: &Option<T>, not_yet: &str) -> Option<String> {
+    let state = match (used, other) {
+        _ if used == other => return None,
+        (None, _) => not_yet,
+        (Some(_), None) => "what was removed stays in use",
+        (Some(_), Some(_)) => "what was there before stays in use",
+    };
+    Some(format!("{name} needs a restart: {state}"))
 }
 
 /// Fails if a server of this file would decide nothing.
@@ -94,7 +118,7 @@ impl Reload {
     pub(super) fn run(&self) {
         service_manager::reloading();
         match requests::read(&self.file) {
-            Ok(requests) => match check(&requests) {
+            Ok(requests) => match check(&requests).and_then(|()| self.used.check(&requests)) {
                 Ok(()) => self.apply(requests),
                 Err(problem) => kept(&format!("{}: {problem}", self.file.display())),
             },
@@ -104,7 +128,7 @@ impl Reload {
     }
 
     fn apply(&self, mut requests: Requests) {
-        self.used.compare(&Used::of(&requests));
+        self.used.differences(&Used::of(&requests)).iter().for_each(|line| journal::say(Level::Warning, line));
         let (tokens, encryption) = (std::mem::take(&mut requests.tokens), requests.encryption.take());
         // A problem of the rules does not keep a token that was removed.
         self.service.change_tokens(Tokens::new(tokens));
@@ -132,4 +156,50 @@ fn kept(problem: &str) {
 
 pub(super) fn rules_in_words(count: usize) -> String {
     if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: &str = "[[check]]\nname = \"a\"\nlimits = \"3/m\"\n";
+
+    fn used(keys: &str) -> (Used, Requests) {
+        let requests = requests::parse(&format!("[serve]\nhttp = \"unix:/run/a\"\n{keys}")).unwrap();
+        (Used::of(&requests), requests)
+    }
+
+    #[test]
+    fn a_reload_names_each_part_that_needs_a_restart_and_what_is_in_use() {
+        let of = |before: &str, after: &str| used(before).0.differences(&used(after).0);
+        for (keys, name, not_yet) in [
+            ("grpc = \"unix:/run/b\"\n", "`grpc` in [serve]", "not in use yet"),
+            ("metrics = \"127.0.0.1:9465\"\n", "`metrics` in [serve]", "not in use yet"),
+            ("tls-cert = \"/a\"\ntls-key = \"/b\"\n", "`tls-cert` in [serve]", "connections stay without encryption"),
+            ("rules = \"/a\"\n", "`rules` in [serve]", "callers cannot change rules yet"),
+            ("usage = \"/a\"\n", "`usage` in [serve]", "no usage is kept yet"),
+            ("stops = \"/a\"\n", "`stops` in [serve]", "no client is stopped yet"),
+            ("[fleet]\nengine = \"redis://127.0.0.1\"\n", "[fleet]", "nothing is shared yet"),
+        ] {
+            assert_eq!(of("", keys), [format!("{name} needs a restart: {not_yet}")]);
+            assert_eq!(of(keys, ""), [format!("{name} needs a restart: what was removed stays in use")]);
+            assert_eq!(of(keys, keys), [""; 0]);
+        }
+        assert_eq!(
+            of("usage = \"/a\"\nstops = \"/a\"\n", "usage = \"/a\"\nusage-days = 7\nstops = \"/b\"\n"),
+            [
+                "`usage` in [serve] needs a restart: what was there before stays in use",
+                "`stops` in [serve] needs a restart: what was there before stays in use"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_reload_without_rules_limits_nothing_if_their_file_is_new() {
+        let (_, requests) = used("rules = \"/a\"\n");
+        assert_eq!(check(&requests), Ok(()));
+        assert!(used(RULE).0.check(&requests).unwrap_err().starts_with("nothing would be limited: `rules`"));
+        assert_eq!(used("rules = \"/b\"\n").0.check(&requests), Ok(()));
+        assert_eq!(used(RULE).0.check(&used(RULE).1), Ok(()));
+    }
 }

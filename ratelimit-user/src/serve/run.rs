@@ -40,6 +40,9 @@ use crate::{
 /// Time between two looks for clients whose counts say nothing any more.
 const FORGET: Duration = Duration::from_secs(60);
 
+/// Connections at a time of the address for metrics alone.
+const READERS: usize = 16;
+
 /// Serves until a signal ends it.
 ///
 /// # Errors
@@ -106,6 +109,9 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         let each = sockets::connections([&listens.http, &listens.grpc].into_iter().flatten().count(), CONNECTIONS);
         let http = open(listens.http.as_ref(), (Protocol::Http1, each), shown.as_ref(), http_routes).await?;
         let grpc = open(listens.grpc.as_ref(), (Protocol::Http2, each), shown.as_ref(), grpc_routes).await?;
+        let metrics_routes = http::Metrics::new(&service, is_beyond(&listens.metrics));
+        let metrics = (Protocol::Http1, READERS);
+        let metrics = open(listens.metrics.as_ref(), metrics, shown.as_ref(), metrics_routes).await?;
         if let Some(fleet) = fleet {
             tokio::spawn(fleet::follow(Arc::clone(&service), fleet));
         }
@@ -125,18 +131,23 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         });
         let mut forget = interval(FORGET);
         forget.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        journal::say(Level::Info, &format!("serving {} by {}", listens.shown(shown.is_some()), rules_in_words(count)));
+        let address = |listen: &Listen| format!(", metrics on {}", listen.shown(shown.is_some()));
+        let of_metrics = listens.metrics.as_ref().map(address).unwrap_or_default();
+        let serving = listens.shown(shown.is_some());
+        journal::say(Level::Info, &format!("serving {serving} by {}{of_metrics}", rules_in_words(count)));
         service_manager::ready("serving");
         if let Some(sender) = sender {
             tokio::spawn(sender.run());
         }
         {
-            let (accept_http, accept_grpc) = (accept(http.as_ref()), accept(grpc.as_ref()));
-            tokio::pin!(accept_http, accept_grpc);
+            let accept_http = accept(http.as_ref());
+            let (accept_grpc, accept_metrics) = (accept(grpc.as_ref()), accept(metrics.as_ref()));
+            tokio::pin!(accept_http, accept_grpc, accept_metrics);
             loop {
                 tokio::select! {
                     never = &mut accept_http => match never {},
                     never = &mut accept_grpc => match never {},
+                    never = &mut accept_metrics => match never {},
                     _ = terminate.recv() => break,
                     _ = interrupt.recv() => break,
                     _ = forget.tick() => {
@@ -148,7 +159,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         }
         service_manager::stopping();
         service.end();
-        tokio::join!(end(http), end(grpc));
+        tokio::join!(end(http), end(grpc), end(metrics));
         // Nothing waits for the engine when the runtime ends.
         let _ = spawn_blocking(move || book.close()).await;
         Ok(())

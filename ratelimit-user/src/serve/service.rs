@@ -88,7 +88,7 @@ impl Service {
 
     /// Decides several requests: all of them are allowed, or none is charged.
     pub(super) fn decide_all<T>(&self, batch: Batch, answer: impl FnOnce(&[Decision<'_>]) -> T) -> Result<T, String> {
-        let Requests { all, connections } = batch.within_bounds()?;
+        let Requests { is_one, all, connections } = batch.within_bounds()?;
         let (limiter, now) = (self.limiter(), self.now());
         let decisions = limiter.check_all_and_record(&all, now, &mut self.record());
         // What a refused batch has charged was given back.
@@ -97,9 +97,10 @@ impl Service {
             None => decisions.iter().for_each(|decision| self.counts.count(decision)),
         }
         if let Some(stops) = &self.stops {
-            for (((attributes, _), connection), decision) in all.iter().zip(connections).zip(&decisions) {
-                stops.note(attributes, connection, decision.stop, now);
-            }
+            let noted = all.iter().zip(connections).zip(&decisions);
+            let noted = noted.map(|(((attributes, _), connection), decision)| (attributes, connection, decision.stop));
+            let noted: Vec<_> = noted.collect();
+            noted.chunks(if is_one { noted.len().max(1) } else { 1 }).for_each(|parts| stops.note_parts(parts, now));
         }
         Ok(answer(&decisions))
     }

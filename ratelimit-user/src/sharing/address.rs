@@ -11,7 +11,7 @@ pub(crate) struct Origin {
     pub(super) network: IpAddr,
     /// Whether the client itself has a connection from there. Otherwise nothing proves the address, or the connection is
     /// that of a proxy: the caller says that the client has another address.
-    pub(super) is_direct: bool,
+    pub(crate) is_direct: bool,
 }
 
 impl Origin {

@@ -17,6 +17,23 @@ pub(super) const CLIENTS: usize = 3;
 /// The identity of a client, as a hash.
 pub(super) type Client = u128;
 
+/// What a request says about its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// The request was not refused.
+    NotRefused,
+    /// The client may be stopped: it goes on asking although it is refused, and hardly anybody else asks from here.
+    Alone,
+    /// The client was refused too seldom so far, or its address is known for too short a time.
+    Early,
+    /// Others ask from the address of the client.
+    Shared,
+    /// The connection is that of a proxy.
+    Proxied,
+    /// The client may not be stopped, and an earlier request of this second has said why.
+    Repeated,
+}
+
 /// Requests of now, and of the time before.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
@@ -62,37 +79,48 @@ pub(super) struct History {
     known: SmallVec<[Known; CLIENTS]>,
     /// Requests of all clients without a count of their own.
     others: Count,
+    /// The time of the last refusal of one of them that counts.
+    refused_at: Option<u64>,
 }
 
 impl History {
     /// Begins with nothing.
     pub(super) fn new(now: u64) -> Self {
-        Self { since: now, time: now / HALF, known: SmallVec::new(), others: Count::default() }
+        Self { since: now, time: now / HALF, known: SmallVec::new(), others: Count::default(), refused_at: None }
     }
 
-    /// Counts a request of a client, or of one that is told from no other. Returns whether that client may be stopped: it
-    /// goes on asking although it is refused, and hardly anybody else asks from here.
-    pub(super) fn note(&mut self, client: Option<Client>, is_refused: bool, now: u64) -> bool {
+    /// Counts a request of a client, or of one that is told from no other. Returns whether that client may be stopped.
+    pub(super) fn note(&mut self, client: Option<Client>, is_refused: bool, now: u64) -> Finding {
         self.turn(now);
         let place = client.and_then(|client| self.place(client));
         let Some(known) = place.and_then(|place| self.known.get_mut(place)) else {
             self.others.add();
-            return false;
+            return match is_refused {
+                false => Finding::NotRefused,
+                true if begins(&mut self.refused_at, now) => Finding::Shared,
+                true => Finding::Repeated,
+            };
         };
         // A batch is one request.
         if known.asked.replace(now) != Some(now) {
             known.requests.add();
         }
-        if is_refused && known.refused_at.is_none_or(|last| now.saturating_sub(last) >= SECOND) {
+        if !is_refused {
+            return Finding::NotRefused;
+        }
+        let is_first = begins(&mut known.refused_at, now);
+        if is_first {
             known.refused.add();
-            known.refused_at = Some(now);
         }
         let (own, refused) = (known.requests.all(), known.refused.all());
-        is_refused
-            && refused >= u64::from(REFUSED)
-            && now.saturating_sub(self.since) >= KNOWN
-            && self.others.all() == 0
-            && own * 5 >= self.all() * 4
+        let is_early = refused < u64::from(REFUSED) || now.saturating_sub(self.since) < KNOWN;
+        let is_alone = self.others.all() == 0 && own * 5 >= self.all() * 4;
+        match (is_early, is_alone) {
+            (false, true) => Finding::Alone,
+            _ if !is_first => Finding::Repeated,
+            (true, _) => Finding::Early,
+            (false, false) => Finding::Shared,
+        }
     }
 
     /// Returns the place of a client, which gets one if there is room.
@@ -127,4 +155,13 @@ impl History {
             self.since = now;
         }
     }
+}
+
+/// Returns whether a refusal is the first one of a client within a second, and notes its time then.
+fn begins(last: &mut Option<u64>, now: u64) -> bool {
+    let is_first = last.is_none_or(|last| now.saturating_sub(last) >= SECOND);
+    if is_first {
+        *last = Some(now);
+    }
+    is_first
 }

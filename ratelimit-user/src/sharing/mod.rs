@@ -10,6 +10,7 @@ mod who;
 
 pub(crate) use self::{
     address::Origin,
+    history::Finding,
     table::Sharing,
     who::{Who, is_identity},
 };

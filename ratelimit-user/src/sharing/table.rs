@@ -9,7 +9,11 @@ use std::{
 use scc::{HashCache, hash_cache::Entry};
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-use super::{address::Origin, history::History, who::Who};
+use super::{
+    address::Origin,
+    history::{Finding, History},
+    who::Who,
+};
 use crate::check::{Attributes, Hashed, identity};
 
 /// The most addresses. Each counts once for each set of attributes that tells clients apart.
@@ -39,12 +43,18 @@ impl Sharing {
         attributes: &(impl Attributes + ?Sized),
         is_refused: bool,
         now: u64,
-    ) -> bool {
+    ) -> Finding {
         // Requests that do not say who asks are those of one client. Those of a proxy's clients are not, and those without a
         // connection are only somebody's word.
         let client = identity(self.seed, &who.names, who.ipv6_prefix, attributes).unwrap_or(0);
         let client = origin.is_direct.then_some(client);
-        let key = self.key(who, origin.network);
+        match self.note_at(self.key(who, origin.network), client, is_refused, now) {
+            Finding::Shared if !origin.is_direct => Finding::Proxied,
+            finding => finding,
+        }
+    }
+
+    fn note_at(&self, key: u128, client: Option<u128>, is_refused: bool, now: u64) -> Finding {
         // Only this keeps in mind that the address was not silent.
         if let Some(mut history) = self.addresses.get_sync(&key) {
             return history.get_mut().note(client, is_refused, now);

@@ -4,7 +4,7 @@ use std::hash::{Hash as _, Hasher as _};
 
 use siphasher::sip::SipHasher13;
 
-use crate::check::Rule;
+use crate::check::{Attributes, Rule};
 
 /// Attributes that say what a request is for. Clients with the same ones are different clients.
 const OF_REQUESTS: [&str; 6] = ["operation", "method", "host", "path", "service", "domain"];
@@ -30,5 +30,10 @@ impl Who {
         let mut hasher = SipHasher13::new();
         (&names, rule.ipv6_prefix()).hash(&mut hasher);
         Self { names, ipv6_prefix: rule.ipv6_prefix(), id: hasher.finish() }
+    }
+
+    /// Returns whether a request with these attributes says who asks.
+    pub(crate) fn is_told(&self, attributes: &(impl Attributes + ?Sized)) -> bool {
+        self.names.iter().all(|name| attributes.value(name).is_some())
     }
 }

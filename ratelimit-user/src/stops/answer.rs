@@ -65,6 +65,10 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Bad, Self::NotEstablished, Self::Spared, Self::Ruled, Self::TooMany, Self::Unknown];
+
     /// Returns the word.
     pub(crate) fn name(self) -> &'static str {
         match self {

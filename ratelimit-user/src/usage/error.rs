@@ -6,7 +6,7 @@ use std::{io, path::PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum UsageError {
     /// No file.
-    #[error("{}: no such file: a server with `usage` in its table [serve] creates it", .0.display())]
+    #[error("{}: no such file: a server creates the file that `usage` in its table [serve] names", .0.display())]
     Missing(PathBuf),
     /// The file belongs to something else.
     #[error("{}: this is no file with usage: choose the path in `usage` of [serve], or another one for a new file", .0.display())]

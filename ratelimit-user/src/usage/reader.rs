@@ -63,6 +63,7 @@ impl<'a> Reader<'a> {
     /// Fails if the file is missing, belongs to something else, or cannot be read.
     pub fn open(path: &'a Path) -> Result<Self, UsageError> {
         match path.try_exists() {
+            Ok(true) if path.is_dir() => return Err(UsageError::Foreign(path.to_owned())),
             Ok(true) => {}
             Ok(false) => return Err(UsageError::Missing(path.to_owned())),
             Err(cause) => return Err(UsageError::Io { path: path.to_owned(), cause }),

@@ -11,7 +11,7 @@ use super::{
     client::stored,
     row::{Key, Row, Totals},
 };
-use crate::check::{Counted, Record};
+use crate::check::{Counted, Record, Refusal};
 
 /// The most rows in memory, twice: those of now, and those that wait for the file.
 pub(super) const MOST: usize = 1 << 16;
@@ -82,7 +82,7 @@ impl Record for At<'_> {
         self.recorder.add(counted, Totals { admitted: 1, cost: cost.into(), refused: 0, last: self.now });
     }
 
-    fn refused(&mut self, counted: &Counted<'_>) {
+    fn refused(&mut self, counted: &Counted<'_>, _: Refusal) {
         self.recorder.add(counted, Totals { admitted: 0, cost: 0, refused: 1, last: self.now });
     }
 }

@@ -23,7 +23,7 @@ use ratelimit_common::{
 
 pub use self::algorithm::{Algorithm, LimitError};
 pub(in crate::check) use self::{
-    life::{has_ended, see},
+    life::{has_ended, see, within},
     look::{Look, NEVER},
     state::{State, States},
 };

@@ -31,6 +31,31 @@ fn a_client_that_was_away_for_its_life_begins_anew_with_every_algorithm() {
 }
 
 #[test]
+fn no_wait_is_longer_than_the_life_and_the_client_is_admitted_after_it() {
+    for algorithm in Algorithm::ALL {
+        let other = Rule::new("other", [limit(1, 600 * SECOND, Algorithm::TokenBucket)]).unwrap().by(["user"]);
+        let [alone, beside] = [vec![], vec![other]]
+            .map(|more: Vec<Rule>| Limiter::new([rule(algorithm, Some(150))].into_iter().chain(more), [1, 2]));
+        let ask = |limiter: &Limiter, cost, now| {
+            let decision = limiter.check(&[("user", "17")], cost, now);
+            let usage = decision.limit.unwrap();
+            (decision.is_allowed, usage.wait.map(|wait| wait.as_nanos() as u64), usage.reset.as_nanos() as u64)
+        };
+        assert_eq!(allowed(&alone, 3, NOW), 3, "{algorithm:?}");
+        assert_eq!(ask(&alone, 1, NOW + SECOND), (false, Some(LIFE), LIFE), "{algorithm:?}");
+        assert!(ask(&alone, 1, NOW + SECOND + LIFE).0, "{algorithm:?}");
+        // A request that costs more than the limit never passes.
+        let (is_allowed, wait, _) = ask(&alone, 4, NOW + SECOND + LIFE);
+        assert_eq!((is_allowed, wait), (false, None), "{algorithm:?}");
+        // A rule without a life keeps the client for longer.
+        assert!(ask(&beside, 1, NOW).0);
+        let (is_allowed, wait, _) = ask(&beside, 3, NOW + SECOND);
+        assert_eq!((is_allowed, wait), (false, None), "{algorithm:?}");
+        assert_eq!(ask(&beside, 1, NOW + SECOND).1, Some(599 * SECOND), "{algorithm:?}");
+    }
+}
+
+#[test]
 fn a_client_that_was_away_is_forgotten() {
     for (seconds, left) in [(Some(150), 0), (None, 1)] {
         let limiter = Limiter::new([rule(Algorithm::SlidingLog, seconds)], [1, 2]);

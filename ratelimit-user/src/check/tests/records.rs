@@ -24,7 +24,7 @@ impl Record for Told {
         self.add(counted, Some(cost));
     }
 
-    fn refused(&mut self, counted: &Counted<'_>) {
+    fn refused(&mut self, counted: &Counted<'_>, _: Refusal) {
         self.add(counted, None);
     }
 }
@@ -100,7 +100,7 @@ fn a_rule_with_another_key_has_another_number_for_the_same_values() {
             self.0.insert(counted.id());
         }
 
-        fn refused(&mut self, _: &Counted<'_>) {}
+        fn refused(&mut self, _: &Counted<'_>, _: Refusal) {}
     }
     let mut numbers = Numbers::default();
     let limiter = Limiter::new([rule("one", 10, &["user"])], [1, 2]);
@@ -110,4 +110,36 @@ fn a_rule_with_another_key_has_another_number_for_the_same_values() {
         limiter.check_and_record(&[("user", "17"), ("key", "17")], 1, NOW, &mut numbers);
     }
     assert_eq!(numbers.0.len(), 2);
+}
+
+#[test]
+fn a_tally_tells_which_limit_has_refused_and_why() {
+    struct Tallies;
+    impl Record for Tallies {
+        fn admitted(&mut self, counted: &Counted<'_>, _: u32) {
+            counted.tally().admit();
+        }
+
+        fn refused(&mut self, counted: &Counted<'_>, refusal: Refusal) {
+            counted.tally().refuse(false, refusal);
+        }
+    }
+    let limits = |most| [limit(3, MINUTE, Algorithm::FixedWindow), limit(most, HOUR, Algorithm::FixedWindow)];
+    let rule = |most| Rule::new("user", limits(most)).unwrap().by(["user"]);
+    let limiter = Limiter::new([rule(4)], [1, 2]);
+    let ask =
+        |limiter: &Limiter, cost, now| limiter.check_and_record(&[("user", "17")], cost, now, &mut Tallies).is_allowed;
+    let told = |limiter: &Limiter| {
+        let (.., tally) = limiter.rules().next().unwrap();
+        (tally.counts(), tally.refusals().take(2).collect::<Vec<_>>())
+    };
+    assert!((0..3).all(|_| ask(&limiter, 1, NOW)) && !ask(&limiter, 1, NOW));
+    assert!(ask(&limiter, 1, NOW + MINUTE) && !ask(&limiter, 1, NOW + MINUTE) && !ask(&limiter, 4, NOW + MINUTE));
+    assert_eq!(told(&limiter), ([4, 3, 0], vec![[1, 0, 1], [1, 0, 0]]));
+    let same = limiter.with_rules([rule(4)], NOW);
+    assert_eq!(told(&same), ([4, 3, 0], vec![[1, 0, 1], [1, 0, 0]]));
+    // Refusals of another limit would be those of this one.
+    let other = limiter.with_rules([rule(5)], NOW);
+    assert!(ask(&other, 1, NOW + MINUTE));
+    assert_eq!((told(&other), told(&limiter).0), (([5, 3, 0], vec![[0; 3]; 2]), [5, 3, 0]));
 }

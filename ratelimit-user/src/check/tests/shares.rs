@@ -120,6 +120,18 @@ fn a_quota_of_an_hour_is_that_of_all_servers_after_the_first_contact() {
     assert!((100..=105).contains(&admitted), "{admitted}");
 }
 
+/// Why rules have refused.
+#[derive(Debug, Default)]
+struct Causes(Vec<Cause>);
+
+impl crate::check::Record for Causes {
+    fn admitted(&mut self, _: &Counted<'_>, _: u32) {}
+
+    fn refused(&mut self, _: &Counted<'_>, refusal: Refusal) {
+        self.0.push(refusal.cause);
+    }
+}
+
 #[test]
 fn what_is_given_back_is_neither_reported_nor_charged_to_a_lease() {
     let one = rule([limit(1_000, SECOND, Algorithm::TokenBucket)]);
@@ -150,6 +162,9 @@ fn what_is_given_back_is_neither_reported_nor_charged_to_a_lease() {
     // The limit of this server has room, but the lease has none.
     let refused = limiter.check(&[("user", "17")], 1, now + 200);
     assert_eq!((refused.is_allowed, refused.limit.map(|usage| usage.remaining)), (false, Some(0)));
+    let mut causes = Causes::default();
+    limiter.check_and_record(&[("user", "17"), ("operation", "x")], 1, now + 200, &mut causes);
+    assert_eq!(causes.0, [Cause::Share, Cause::Limit]);
 }
 
 #[test]

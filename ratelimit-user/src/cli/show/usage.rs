@@ -2,12 +2,12 @@
 
 use std::{
     borrow::Cow,
-    io::{self, Write as _},
+    io::{self, ErrorKind, Write as _},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::ValueEnum;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
@@ -17,10 +17,13 @@ use crate::{
         answer::Answer,
         output::{self, Output},
     },
-    config::requests::{self, Requests},
-    fleet::{address::Address, engine::Engine, way::Place},
+    config::{
+        problem::ConfigError,
+        requests::{self, Requests},
+    },
+    fleet::{address::Address, engine::Engine, error::Error, way::Place},
     text::{excerpt::excerpt, units},
-    usage::{self, Found, Order, Pair, Pairs, Reader, SharedFound, SharedReader, Step, Totals, UsagePlace},
+    usage::{self, Found, Order, Pair, Pairs, Reader, SharedFound, SharedReader, Step, Totals, UsageError, UsagePlace},
 };
 
 /// Time for a call of the engine.
@@ -51,7 +54,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "hour", requires = "client")]
     by: By,
     /// Without a client, list so many clients
-    #[arg(long, value_name = "N", default_value = "20", conflicts_with = "client")]
+    #[arg(long, value_name = "N", default_value = "20", conflicts_with = "client", value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
     /// Without a client, order: the client with the most of this comes first
     #[arg(long, value_enum, default_value = "refused", conflicts_with = "client")]
@@ -125,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     let rule = rule.as_deref();
     let found = match source(arguments)? {
         Source::File(path) => {
-            let reader = Reader::open(&path)?;
+            let reader = Reader::open(&path).map_err(|error| hint(error, arguments))?;
             let found = match &client[..] {
                 [] => reader.top(*top, rule, since, order)?,
                 client => reader.of(client, rule, since, step)?,
@@ -140,17 +143,27 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             let read = async {
                 let engine = Engine::connect(&place, PATIENCE).await?;
                 let reader = SharedReader::of(&engine);
-                match &client[..] {
-                    [] => reader.top(*top, rule, since, order).await,
-                    client => reader.of_clients(client, rule, since, step).await,
-                }
+                let found = match &client[..] {
+                    [] => reader.top(*top, rule, since, order).await?,
+                    client => reader.of_clients(client, rule, since, step).await?,
+                };
+                let known = match (found.found.is_empty(), rule) {
+                    (true, Some(_)) => reader.rules().await.map(Some),
+                    _ => Ok(None),
+                };
+                // A look at all rows is not needed for the answer.
+                let known = known.or_else(|error| if let Error::Excess(_) = error { Ok(None) } else { Err(error) })?;
+                Ok::<_, Error>((found, known))
             };
             let read = runtime.block_on(read);
-            let SharedFound { found, left_out } =
+            let (SharedFound { found, left_out }, known) =
                 read.with_context(|| format!("usage cannot be read from the engine at {place}"))?;
             if left_out != 0 {
                 let rows = output::count(left_out, "row");
                 writeln!(io::stderr(), "ratelimit: warning: {rows} of the engine at {place} make no sense: left out")?;
+            }
+            if let Some((rule, known)) = rule.zip(known) {
+                expect(rule, &known)?;
             }
             found
         }
@@ -176,6 +189,21 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     Ok(if rows.is_empty() && !client.is_empty() { Answer::Negative } else { Answer::Done })
 }
 
+/// Returns an error with what to do if `--file` names another file than the one with usage.
+fn hint(error: UsageError, Arguments { file, .. }: &Arguments) -> anyhow::Error {
+    match (&error, file) {
+        (UsageError::Foreign(path), Some(_)) => anyhow!(
+            "{}: this is no file with usage: name the file of the key `usage` in [serve], or the configuration by --config",
+            path.display()
+        ),
+        (UsageError::Missing(path), Some(_)) => anyhow!(
+            "{}: no such file: name the file of the key `usage` in [serve], or the configuration by --config",
+            path.display()
+        ),
+        _ => error.into(),
+    }
+}
+
 /// Where usage is.
 enum Source<'a> {
     File(Cow<'a, Path>),
@@ -187,7 +215,12 @@ fn source(arguments: &Arguments) -> Result<Source<'_>> {
         return Ok(Source::File(file.into()));
     }
     let Some(config) = &arguments.config else { bail!("name a file: --config FILE or --file FILE") };
-    let Requests { usage, fleet, .. } = requests::read(config)?;
+    let Requests { usage, fleet, .. } = requests::read(config).map_err(|error| match error {
+        ConfigError::Unreadable { path, cause } if cause.kind() == ErrorKind::InvalidData => {
+            anyhow!("{}: this is no text: if it is the file with usage, name it by --file", path.display())
+        }
+        error => error.into(),
+    })?;
     match (usage, fleet.map(|fleet| fleet.engine)) {
         (Some(UsagePlace::File(file)), _) => Ok(Source::File(file.path.into())),
         (Some(UsagePlace::Fleet(_)), Some(Place::Server(address))) => Ok(Source::Engine(address)),

@@ -12,16 +12,18 @@ pub struct Listens {
     pub http: Option<Listen>,
     /// By gRPC.
     pub grpc: Option<Listen>,
+    /// Where metrics are read by HTTP, besides the address of callers.
+    pub metrics: Option<Listen>,
 }
 
 impl Listens {
-    /// Returns whether there is one.
+    /// Returns whether there is one for callers.
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.http.is_some() || self.grpc.is_some()
     }
 
-    /// Returns them as callers write them.
+    /// Returns those of callers as they write them.
     #[must_use]
     pub fn shown(&self, is_encrypted: bool) -> String {
         let shown = |listen: &Option<Listen>| listen.as_ref().map(|listen| listen.shown(is_encrypted));

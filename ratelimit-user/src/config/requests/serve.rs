@@ -21,6 +21,8 @@ pub(super) struct ServeOptions {
     #[arg(long)]
     grpc: Option<Listen>,
     #[arg(long)]
+    metrics: Option<Listen>,
+    #[arg(long)]
     attributes: Vec<Name>,
     #[arg(long)]
     tls_cert: Option<PathBuf>,
@@ -57,7 +59,7 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
             value.wrong(message);
         }
     };
-    let ServeOptions { http, grpc, attributes, tls_cert, tls_key, rules, headers, stops, usage } = options;
+    let ServeOptions { http, grpc, metrics, attributes, tls_cert, tls_key, rules, headers, stops, usage } = options;
     let attributes = attributes.into_iter().map(|Name(name)| name).collect();
     let encryption = match (tls_cert, tls_key) {
         (Some(certificate), Some(key)) => Some(Encryption { certificate, key }),
@@ -73,10 +75,8 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
     };
     // One of both keys has its own problem.
     let has_certificate = table.get(CERTIFICATE).is_some() || table.get(KEY).is_some();
-    for (key, _) in [("http", &http), ("grpc", &grpc)]
-        .into_iter()
-        .filter(|(_, listen)| listen.as_ref().is_some_and(Listen::is_beyond_host))
-    {
+    let all = [("http", &http), ("grpc", &grpc), ("metrics", &metrics)];
+    for (key, _) in all.into_iter().filter(|(_, listen)| listen.as_ref().is_some_and(Listen::is_beyond_host)) {
         let certificate = (!has_certificate, format!("{CERTIFICATE} and {KEY}"));
         let missing = [certificate, (!has_token, "a table [[token]]".to_owned())];
         let missing: Vec<_> = missing.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect();
@@ -84,9 +84,13 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
             wrong(key, format!("other machines can reach this address: add {}", missing.join(", and ")));
         }
     }
+    let is_taken = |listen: &Listen| [&http, &grpc].into_iter().flatten().any(|other| other == listen);
+    if metrics.as_ref().is_some_and(is_taken) {
+        wrong("metrics", "callers ask at this address: choose another one, or remove this key".to_owned());
+    }
     if rules.as_ref().is_some_and(|path| !path.is_absolute()) {
         wrong("rules", "expected an absolute path".to_owned());
     }
-    let (listens, usage) = (Listens { http, grpc }, usage.place());
+    let (listens, usage) = (Listens { http, grpc, metrics }, usage.place());
     Serve { listens, encryption, attributes, store: rules, headers, usage, stops }
 }

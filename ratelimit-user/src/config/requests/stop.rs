@@ -13,7 +13,7 @@ pub(super) const KEY: &str = "stop-at-nic";
 const MOST: usize = 64;
 
 /// Adds a problem if clients of these rules cannot be stopped, and one for each rule that does not tell clients apart.
-pub(super) fn check(tables: &[Table<'_>], rules: &[Rule], has_socket: bool, Listens { http, grpc }: &Listens) {
+pub(super) fn check(tables: &[Table<'_>], rules: &[Rule], has_socket: bool, Listens { http, grpc, .. }: &Listens) {
     let of = |name: &str| tables.iter().find(|table| table.get("name").and_then(text).as_deref() == Some(name));
     let rules = rules.iter().filter(|rule| rule.stops());
     let rules: Vec<_> = rules.filter_map(|rule| Some((rule, of(rule.name())?.get(KEY)?))).collect();

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
-use crate::config::requests::{
-    self,
-    tokens::Scope,
-    written::{self, Keys},
+use crate::config::{
+    parse,
+    requests::{
+        self,
+        tokens::Scope,
+        written::{self, Keys},
+    },
 };
 
 const ONE: &str = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
@@ -32,6 +35,14 @@ fn an_address_beyond_this_host_needs_a_certificate_and_a_token() {
     let requests = requests::parse(&format!("{http}{TLS}{token}")).unwrap();
     assert!(requests.listens.http.unwrap().is_beyond_host());
     assert_eq!(requests.encryption.unwrap().key, Path::new("/etc/key.pem"));
+    let metrics = "[serve]\nhttp = \"unix:/run/check.sock\"\nmetrics = ";
+    let place = "3:11: \"192.0.2.1:80\": other machines can reach this address: add";
+    let missing = format!("{place} tls-cert and tls-key, and a table [[token]]");
+    assert_eq!(problem(&format!("{metrics}\"192.0.2.1:80\"\n")), missing);
+    let taken = "3:11: \"unix:/run/check.sock\": callers ask at this address: choose another one, or remove this key";
+    assert_eq!(problem(&format!("{metrics}\"unix:/run/check.sock\"\n")), taken);
+    let requests = requests::parse(&format!("{metrics}\"192.0.2.1:80\"\n{TLS}{token}")).unwrap();
+    assert!(requests.listens.metrics.unwrap().is_beyond_host());
     for local in ["127.0.0.1:80", "[::1]:80", "unix:/run/check.sock"] {
         let requests = requests::parse(&format!("[serve]\nhttp = \"{local}\"\n")).unwrap();
         assert!(!requests.listens.http.unwrap().is_beyond_host(), "{local}");
@@ -119,6 +130,15 @@ fn a_rule_of_a_caller_is_checked_as_one_of_the_file_and_a_problem_names_its_key(
     assert_eq!(error, ["name: \"A b\": expected 1 to 64 small letters, digits, `-`, `_` and `.`"]);
 }
 
+const SAMPLE: &str = include_str!("../../../../dist/ratelimit.toml");
+
+/// Returns a table of the sample file that is commented out, with those that stand below it.
+fn sample(head: &str) -> String {
+    let (_, rest) = SAMPLE.split_once(&format!("# {head}")).unwrap();
+    let (tables, _) = rest.split_once("\n\n").unwrap();
+    format!("{head}{}\n", tables.replace("\n# ", "\n"))
+}
+
 #[test]
 fn a_rule_is_written_in_lines_that_can_be_read_and_control_no_terminal() {
     let json = r#"{"limits": ["3/m", 7, 1.5, true, {}], "k\n= 1": "a\u001b]0;\u0007\u009b2J\u202e", "match": {"it's \"a\"": ["\\ü\n"]}}"#;
@@ -137,10 +157,21 @@ fn a_rule_is_written_in_lines_that_can_be_read_and_control_no_terminal() {
 
 #[test]
 fn the_tables_for_requests_of_the_sample_file_are_good() {
-    let sample = include_str!("../../../../dist/ratelimit.toml");
-    let (_, rest) = sample.split_once("# [serve]").unwrap();
-    let (tables, _) = rest.split_once("\n\n").unwrap();
-    let requests = requests::parse(&format!("[serve]{}", tables.replace("\n# ", "\n"))).unwrap();
-    assert_eq!((requests.tokens.len(), requests.rules.len()), (1, 1));
-    assert!(requests.encryption.is_some() && requests.store.is_some());
+    let requests = requests::parse(&sample("[serve]")).unwrap();
+    assert_eq!((requests.tokens.len(), requests.rules.len()), (1, 2));
+    assert!(requests.encryption.is_some() && requests.store.is_some() && requests.stops.is_some());
+    let stops = parse(&format!("interfaces = []\n{}", sample("[stops]"))).unwrap().stops.unwrap();
+    assert_eq!(requests.stops, Some(stops.socket));
+}
+
+#[test]
+fn the_sample_file_has_each_key_about_requests() {
+    for (head, tables) in [("[serve]", "[serve]"), ("[[check]]", "[serve]"), ("[stops]", "[stops]")] {
+        // A key that does not exist gets a list of all.
+        let problems = parse(&format!("interfaces = []\n{head}\nzzzzzz = 1\n")).unwrap_err();
+        let expected = problems.iter().find_map(|problem| problem.message.strip_prefix("unknown key: expected "));
+        let (sample, keys) = (sample(tables), expected.unwrap().split(", "));
+        let missing: Vec<_> = keys.filter(|key| !sample.contains(&format!("\n{key} = "))).collect();
+        assert_eq!(missing, [""; 0], "{head}");
+    }
 }

@@ -28,7 +28,7 @@ pub(super) fn batch(request: RateLimitRequest) -> Batch {
     // Envoy leaves the number away when it is one.
     let hits = u64::from(request.hits_addend.max(1));
     let question = |descriptor| question(descriptor, &request.domain, hits);
-    Batch::of(request.descriptors.into_iter().map(question).collect())
+    Batch::of_parts(request.descriptors.into_iter().map(question).collect())
 }
 
 fn question(descriptor: RateLimitDescriptor, domain: &str, hits: u64) -> Question {
@@ -45,7 +45,7 @@ fn question(descriptor: RateLimitDescriptor, domain: &str, hits: u64) -> Questio
     }
     let hits = descriptor.hits_addend.map_or(hits, |hits| hits.value);
     let cost = if descriptor.is_negative_hits { 0 } else { u32::try_from(hits).unwrap_or(u32::MAX) };
-    Question { attributes, cost, connection: stops::of_texts(local.as_deref(), remote.as_deref()) }
+    Question { attributes, cost, connection: stops::of_texts(local.as_deref(), remote.as_deref()).into() }
 }
 
 /// Inserts an attribute. Another one of the same name becomes `name.2`, as both of them can matter.
@@ -69,6 +69,7 @@ mod tests {
     use envoy_types::pb::google::protobuf::UInt64Value;
 
     use super::*;
+    use crate::serve::question::Named;
 
     fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
         let entry = |(key, value): &(&str, &str)| rate_limit_descriptor::Entry {
@@ -104,11 +105,28 @@ mod tests {
         assert_eq!(attributes(&[("domain", "x")]), pairs(&[("domain", "edge"), ("domain.2", "x")]));
     }
 
+    fn of_ends(local: &str, remote: &str) -> Named {
+        stops::of_texts(Some(local), Some(remote)).into()
+    }
+
+    #[test]
+    fn a_connection_that_one_descriptor_names_is_that_of_all() {
+        let ends = |remote| descriptor(&[("connection_local", "192.0.2.1:443"), ("connection_remote", remote)]);
+        let named = |descriptors: &[RateLimitDescriptor]| {
+            let request = RateLimitRequest { descriptors: descriptors.to_vec(), ..RateLimitRequest::default() };
+            batch(request).within_bounds().unwrap().connections
+        };
+        let all = named(&[descriptor(&[("path", "/")]), ends("203.0.113.7:5"), ends("203.0.113.8:5"), descriptor(&[])]);
+        let [first, second] = ["203.0.113.7:5", "203.0.113.8:5"].map(|remote| of_ends("192.0.2.1:443", remote));
+        assert_eq!(all, [first, first, second, first]);
+        assert_eq!(named(&[descriptor(&[]), ends("nothing")]), [Named::Nothing; 2]);
+    }
+
     #[test]
     fn the_ends_of_a_connection_are_no_attributes() {
         let ends = [("connection_local", "192.0.2.1:443"), ("connection_remote", "203.0.113.7:5")];
         let question = question(descriptor(&ends), "edge", 1);
-        assert_eq!(question.connection.unwrap().remote.to_string(), "203.0.113.7:5");
+        assert_eq!(question.connection, of_ends("192.0.2.1:443", "203.0.113.7:5"));
         assert_eq!(attributes(&ends), pairs(&[("domain", "edge")]));
     }
 

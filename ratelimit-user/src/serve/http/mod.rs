@@ -4,6 +4,7 @@ mod answer;
 mod check;
 mod guard;
 mod load;
+mod metrics;
 mod problem;
 mod proxies;
 mod rules;
@@ -12,18 +13,20 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::State,
-    http::{HeaderValue, StatusCode, header::CONTENT_TYPE},
+    http::{HeaderValue, StatusCode},
     middleware::from_fn_with_state,
-    response::{IntoResponse, Response},
-    routing::{any, get, post},
+    response::Response,
+    routing::{any, post},
 };
 use hyper::{Request, body::Incoming};
-use tokio::time::timeout;
 use tower_service::Service as _;
 
-use self::{load::Load, problem::problem};
-use super::{question::TIME, rules::Book, service::Service, sockets::Answers};
+pub(super) use self::metrics::Metrics;
+use self::{
+    load::Load,
+    problem::{expected, in_time, problem},
+};
+use super::{rules::Book, service::Service, sockets::Answers};
 use crate::wire::{BATCH, CHECK, LOAD, LOCAL, STATUS};
 
 /// The calls of the HTTP interface.
@@ -38,16 +41,14 @@ impl Routes {
     /// Callers from other machines need tokens for all but `/health`.
     pub(super) fn new(service: &Arc<Service>, book: Arc<Book>, is_beyond_host: bool) -> Self {
         let mut check = Router::new()
-            .route(CHECK, post(check::check))
-            .route(BATCH, post(check::batch))
+            .route(CHECK, post(check::check).fallback(expected("POST")))
+            .route(BATCH, post(check::batch).fallback(expected("POST")))
             .route("/v1/nginx", any(proxies::nginx))
             .route("/v1/traefik", any(proxies::traefik));
-        let mut metrics = Router::new().route("/metrics", get(self::metrics));
         if is_beyond_host {
             check = check.route_layer(from_fn_with_state(Arc::clone(service), guard::check));
-            metrics = metrics.route_layer(from_fn_with_state(Arc::clone(service), guard::metrics));
         }
-        let others = Router::new().route("/health", get(health)).merge(check).merge(metrics);
+        let others = metrics::routes(service, is_beyond_host).merge(check);
         let service = Arc::clone(service);
         Self {
             in_time: others.fallback(not_found).with_state(Arc::clone(&service)),
@@ -67,10 +68,7 @@ impl Answers for Routes {
             return answer;
         }
         let begun = self.load.begin();
-        let mut answer = match timeout(TIME, self.in_time.clone().call(call)).await {
-            Ok(Ok(answer)) => answer,
-            Err(_) => problem(StatusCode::REQUEST_TIMEOUT, "the call took longer than 5 seconds"),
-        };
+        let mut answer = in_time(self.in_time.clone().call(call)).await;
         let headers = answer.headers_mut();
         headers.insert(LOAD, HeaderValue::from(begun.load()));
         if self.service.fleet.is_alone() {
@@ -82,15 +80,4 @@ impl Answers for Routes {
 
 async fn not_found() -> Response {
     problem(StatusCode::NOT_FOUND, "not found: POST /v1/check asks about a request")
-}
-
-async fn health(State(service): State<Arc<Service>>) -> Response {
-    if service.is_ending() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "ending\n").into_response();
-    }
-    "ok\n".into_response()
-}
-
-async fn metrics(State(service): State<Arc<Service>>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], service.metrics())
 }

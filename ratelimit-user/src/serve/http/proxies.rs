@@ -12,7 +12,12 @@ use axum::{
 use super::{answer::answer, check::address, problem::bad};
 use crate::{
     check::Decision,
-    serve::{access::Peer, question::Question, service::Service, stops},
+    serve::{
+        access::Peer,
+        question::{Named, Question},
+        service::Service,
+        stops,
+    },
     wire,
 };
 
@@ -31,7 +36,7 @@ pub(super) async fn nginx(
     peer: Option<Extension<Peer>>,
     headers: HeaderMap,
 ) -> Response {
-    let mut question = Question { attributes: BTreeMap::new(), cost: 1, connection: None };
+    let mut question = Question { attributes: BTreeMap::new(), cost: 1, connection: Named::Nothing };
     for (name, value) in &headers {
         let Some(name) = name.as_str().strip_prefix(ATTRIBUTE) else { continue };
         let value = Question::of_proxy(name, String::from_utf8_lossy(value.as_bytes()).into_owned());
@@ -44,7 +49,7 @@ pub(super) async fn nginx(
         }
     }
     let [local, remote] = ENDS.map(|name| headers.get(name).map(|value| value.to_str().unwrap_or_default()));
-    question.connection = stops::of_texts(local, remote);
+    question.connection = stops::of_texts(local, remote).into();
     decide(&service, question.from(address(peer)), |decision| {
         let mut headers = wire::headers(decision, wire::retry_after_ms(decision), service.style());
         headers.insert(STATUS, HeaderValue::from(wire::status(decision).as_u16()));
@@ -62,7 +67,7 @@ pub(super) async fn traefik(State(service): State<Arc<Service>>, headers: Header
     let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Question::of_proxy(name, value?))));
     let attributes = known.collect();
     // Traefik does not tell the port of the client.
-    let question = Question { attributes, cost: 1, connection: None };
+    let question = Question { attributes, cost: 1, connection: Named::Nothing };
     decide(&service, question, |decision| answer(decision, service.style()))
 }
 

@@ -12,7 +12,7 @@ use axum::{
         request::Parts,
     },
     response::{IntoResponse as _, Response},
-    routing::{any, get},
+    routing::get,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -22,7 +22,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::{guard, problem::problem};
+use super::{
+    guard,
+    problem::{expected as expected_method, problem},
+};
 use crate::{
     config::requests::{json, written::Keys},
     serve::{
@@ -101,11 +104,10 @@ struct Other {
 
 /// Returns the routes.
 pub(super) fn routes(service: Arc<Service>, book: Arc<Book>) -> Router {
-    let not_there = || async { problem(StatusCode::METHOD_NOT_ALLOWED, "expected GET") };
     Router::new()
-        .route(RULES, get(list).fallback(not_there))
-        .route("/v1/rules/log", get(log).fallback(not_there))
-        .route("/v1/rules/{name}", any(one))
+        .route(RULES, get(list).fallback(expected_method("GET")))
+        .route("/v1/rules/log", get(log).fallback(expected_method("GET")))
+        .route("/v1/rules/{name}", get(one).put(one).delete(one).fallback(expected_method("GET, PUT or DELETE")))
         .with_state(Api { service, book, waiting: Arc::new(Semaphore::new(WAITING)) })
 }
 
@@ -150,10 +152,9 @@ async fn log(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Response {
 async fn one(State(api): State<Api>, Path(name): Path<String>, call: Request) -> Response {
     let (head, body) = call.into_parts();
     let done = match head.method {
-        Method::GET => read(&api, &name, &head.headers),
         Method::PUT => put(api, name, head, body).await,
         Method::DELETE => delete(api, name, head).await,
-        _ => Err(Box::new(problem(StatusCode::METHOD_NOT_ALLOWED, "expected GET, PUT or DELETE"))),
+        _ => read(&api, &name, &head.headers),
     };
     done.unwrap_or_else(|answer| *answer)
 }

@@ -8,13 +8,10 @@ use serde::{
     de::{Error, MapAccess, SeqAccess, Visitor},
 };
 
-use super::{Attributes, Question};
-use crate::{
-    stops::Connection,
-    text::{
-        excerpt::excerpt,
-        object::{named, object},
-    },
+use super::{Attributes, Named, Question};
+use crate::text::{
+    excerpt::excerpt,
+    object::{named, object},
 };
 
 struct OfAttributes;
@@ -36,8 +33,8 @@ pub(super) fn cost<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> 
     u32::deserialize(from).map_err(|error| within("cost", error))
 }
 
-pub(super) fn connection<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Connection>, D::Error> {
-    object(from).map(Some).map_err(|error| within("connection", error))
+pub(super) fn connection<'de, D: Deserializer<'de>>(from: D) -> Result<Named, D::Error> {
+    object(from).map(Named::Connection).map_err(|error| within("connection", error))
 }
 
 pub(super) fn requests<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Question>, D::Error> {

@@ -4,7 +4,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::controller::notify::journal::{self, Level};
 
-/// Files beside the connections: the sockets, the rules of callers, the usage, and the engine of a fleet.
+/// Files beside the connections of callers: the sockets, readers of metrics, the rules of callers, the usage, and the engine
+/// of a fleet.
 const OTHERS: u64 = 64;
 
 /// Raises the number of files that this process may open, up to what the system allows. Returns how many connections each

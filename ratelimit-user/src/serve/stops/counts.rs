@@ -20,22 +20,31 @@ pub(super) enum Outcome {
     Unanswered,
     /// Too many requests to the daemon wait.
     Dropped,
-    /// Others share its address, or too little of it is known. The daemon is not asked.
+    /// It was refused too seldom so far, or its address is known for too short a time. The daemon is not asked.
+    Early,
+    /// Others share its address. The daemon is not asked.
     Shared,
+    /// Its connection is that of a proxy. The daemon is not asked.
+    Proxied,
     /// The caller has named no connection. The daemon is not asked.
     NoConnection,
+    /// The caller may not name connections. The daemon is not asked.
+    NotAllowed,
 }
 
 /// All outcomes with their names.
-const ALL: [(Outcome, &str); 8] = [
+const ALL: [(Outcome, &str); 11] = [
     (Outcome::Stopped, "stopped"),
     (Outcome::WouldStop, "would_stop"),
     (Outcome::Already, "already"),
     (Outcome::Refused, "refused"),
     (Outcome::Unanswered, "unanswered"),
     (Outcome::Dropped, "dropped"),
+    (Outcome::Early, "early"),
     (Outcome::Shared, "shared"),
+    (Outcome::Proxied, "proxied"),
     (Outcome::NoConnection, "no_connection"),
+    (Outcome::NotAllowed, "not_allowed"),
 ];
 
 /// Counts since the start.

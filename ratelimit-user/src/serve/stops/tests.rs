@@ -56,7 +56,7 @@ fn flood(stops: &Stops, limiter: &Limiter, address: Option<u32>, tenths: RangeIn
     for tenth in tenths {
         let now = BEGIN + tenth * SECOND / 10;
         let decision = limiter.check(&attributes, 1, now);
-        stops.note(&attributes, address.map(connection), decision.stop, now);
+        stops.note(&attributes, address.map(connection).into(), decision.stop, now);
     }
 }
 
@@ -122,7 +122,7 @@ fn a_client_is_asked_for_once_until_its_limit_has_ended() {
     let other = Connection { local: "192.0.2.1:80".parse().unwrap(), ..connection(1) };
     let attributes = [("user", "17"), ("key", "secret")];
     let now = BEGIN + 40 * SECOND;
-    stops.note(&attributes, Some(other), limiter.check(&attributes, 1, now).stop, now);
+    stops.note(&attributes, Named::Connection(other), limiter.check(&attributes, 1, now).stop, now);
     assert_eq!(outcome(&mut sender), Some((Outcome::WouldStop, 40)));
     drop((runtime, sender));
     let lines = daemon.join().unwrap();
@@ -138,13 +138,14 @@ fn a_request_without_a_connection_or_from_a_shared_address_is_not_sent() {
     let socket = Socket::new();
     let (stops, mut sender, limiter) = started(&socket.0);
     flood(&stops, &limiter, None, 0..=199);
-    assert_eq!((count(&stops, "no_connection"), count(&stops, "shared")), (199, 0));
+    assert_eq!((count(&stops, "no_connection"), count(&stops, "early")), (199, 0));
     for user in ["1", "2", "3"] {
         let attributes = [("user", user), ("key", "x")];
-        stops.note(&attributes, Some(connection(1)), None, BEGIN);
+        stops.note(&attributes, Named::Connection(connection(1)), None, BEGIN);
     }
     flood(&stops, &limiter, Some(1), 0..=199);
-    assert_eq!(count(&stops, "shared"), 200);
+    // A client without a count of its own is refused once within a second.
+    assert_eq!((count(&stops, "early"), count(&stops, "shared")), (0, 20));
     // Without rules that stop clients, nothing is counted.
     stops.change(&Limiter::new([], [1, 2]));
     flood(&stops, &limiter, Some(2), 0..=199);
@@ -160,11 +161,52 @@ fn a_caller_that_names_no_connection_has_nobody_stopped() {
         let now = BEGIN + tenth * SECOND / 10;
         stops.note(&attributes, connection, limiter.check(&attributes, 1, now).stop, now);
     };
-    (0..100).for_each(|tenth| note(None, tenth));
+    (0..100).for_each(|tenth| note(Named::Nothing, tenth));
     // The client itself is refused once, and then goes on.
-    (100..250).for_each(|tenth| note(Some(connection(1)), tenth));
+    (100..250).for_each(|tenth| note(Named::Connection(connection(1)), tenth));
     assert!(sender.asks.try_recv().is_err());
-    assert_eq!((count(&stops, "no_connection"), count(&stops, "shared")), (99, 150));
+    // Once within a second: fewer than ten times at first.
+    assert_eq!(["no_connection", "early", "shared"].map(|outcome| count(&stops, outcome)), [99, 9, 6]);
+}
+
+#[test]
+fn a_connection_that_is_not_allowed_or_that_of_a_proxy_counts_as_what_it_is() {
+    let (stops, mut sender, limiter) = started(&Socket::new().0);
+    let outcomes = || ["no_connection", "not_allowed", "early", "shared", "proxied"].map(|name| count(&stops, name));
+    let attributes = [("user", "17"), ("key", "secret"), ("ip", "198.51.100.1")];
+    let note = |named, tenth: u64| {
+        let now = BEGIN + tenth * SECOND / 10;
+        stops.note(&attributes, named, limiter.check(&attributes, 1, now).stop, now);
+    };
+    (0..=3).for_each(|tenth| note(Named::NotAllowed, tenth));
+    assert_eq!(outcomes(), [0, 3, 0, 0, 0]);
+    (100..=149).for_each(|tenth| note(Named::Connection(connection(1)), tenth));
+    assert_eq!(outcomes(), [0, 3, 0, 0, 5]);
+    assert!(sender.asks.try_recv().is_err());
+}
+
+#[test]
+fn the_descriptors_of_a_request_are_one_client() {
+    let (stops, mut sender, limiter) = started(&Socket::new().0);
+    let named = vec![("user", "17"), ("key", "secret")];
+    let mut flood = |address: u32, is_one: bool, others: &[Vec<(&str, &str)>]| {
+        for tenth in 0..=120 {
+            let now = BEGIN + tenth * SECOND / 10;
+            let stop = limiter.check(&named, 1, now).stop;
+            let of = |attributes| (attributes, Named::Connection(connection(address)), None);
+            let mut parts: Vec<_> = others.iter().map(of).collect();
+            parts.push((&named, Named::Connection(connection(address)), stop));
+            parts.chunks(if is_one { parts.len() } else { 1 }).for_each(|parts| stops.note_parts(parts, now));
+        }
+        std::iter::from_fn(|| sender.asks.try_recv().ok()).count() > 0
+    };
+    let path = vec![("path", "/login")];
+    assert!(flood(1, true, &[path.clone(), vec![("path", "/"), ("key", "secret")]]));
+    // As requests of their own, they are those of another client.
+    assert!(!flood(2, false, std::slice::from_ref(&path)));
+    // Another user is another client in any case, and so is a client of a proxy.
+    assert!(!flood(3, true, &[vec![("user", "18"), ("key", "x")]]));
+    assert!(!flood(4, true, &[vec![("ip", "203.0.113.9")]]));
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn direct(address: &str) -> Origin {
 
 /// Returns whether a client that goes on asking from an address may be stopped at the end.
 fn stops(sharing: &Sharing, who: &Who, origin: Origin, attributes: &[(&str, &str)]) -> bool {
-    let notes = (0..20).map(|second| sharing.note(who, origin, attributes, true, BEGIN + second * SECOND));
+    let notes = (0..20).map(|second| sharing.note(who, origin, attributes, true, BEGIN + second * SECOND).may_stop());
     notes.last().unwrap()
 }
 
@@ -81,7 +81,7 @@ fn a_million_requests_of_many_addresses_take_bounded_memory_and_stop_nobody() {
     // Each one is refused ten times, in ten seconds.
     for (second, number) in (0..10).flat_map(|second| (0..100_000).map(move |number| (second, number))) {
         let now = BEGIN + second * 2 * SECOND + u64::from(number);
-        assert!(!sharing.note(&who, origin(number), &[("user", "17")], true, now));
+        assert!(!sharing.note(&who, origin(number), &[("user", "17")], true, now).may_stop());
     }
     assert!(sharing.len() <= ADDRESSES, "{}", sharing.len());
     // An address that goes on asking meanwhile is remembered, because others were silent for longer.
@@ -91,7 +91,7 @@ fn a_million_requests_of_many_addresses_take_bounded_memory_and_stop_nobody() {
         let now = BEGIN + u64::from(number) * KNOWN / 50_000 + 60 * SECOND;
         sharing.note(&who, origin(number), &[("user", "18")], true, now);
         if number % 100 == 0 {
-            may_stop = sharing.note(&who, kept, &[("user", "17")], true, now);
+            may_stop = sharing.note(&who, kept, &[("user", "17")], true, now).may_stop();
         }
     }
     assert!(may_stop);

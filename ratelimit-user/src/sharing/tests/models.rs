@@ -19,7 +19,7 @@ proptest! {
         for (client, pause) in requests {
             now += pause;
             list.push((now, client));
-            let may_stop = history.note(Some(client), true, now);
+            let may_stop = history.note(Some(client), true, now).may_stop();
             // Refusals count once in a second.
             let spaced = |times: &mut dyn Iterator<Item = u64>| {
                 let mut last: Option<u64> = None;

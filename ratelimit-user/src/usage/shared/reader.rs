@@ -115,6 +115,21 @@ impl<'a> SharedReader<'a> {
         Ok(SharedFound { found, left_out })
     }
 
+    /// Returns the names of all rules with usage.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL, also for more rows than fit.
+    pub async fn rules(&self) -> Result<Vec<String>, Error> {
+        let rows = self.rows(name::pattern(&[], None), 0).await?;
+        let rules: BTreeSet<_> = rows.keys().filter_map(|(_, client)| Some(name::read(client)?.0)).collect();
+        Ok(rules.into_iter().collect())
+    }
+
     /// Returns all rows that match a pattern.
     async fn rows(&self, pattern: String, first: u64) -> Result<Rows, Error> {
         let mut parts = JoinSet::new();

@@ -35,7 +35,9 @@ fn a_file_of_something_else_or_of_a_later_version_is_refused_and_not_changed() {
     }
     fs::remove_file(&path).unwrap();
     let missing = Reader::open(&path).unwrap_err().to_string();
-    assert!(missing.ends_with("usage.db: no such file: a server with `usage` in its table [serve] creates it"));
+    assert!(
+        missing.ends_with("usage.db: no such file: a server creates the file that `usage` in its table [serve] names")
+    );
 }
 
 #[test]

@@ -41,6 +41,8 @@ fn a_client_over_its_limit_gets_429_with_the_time_to_wait_and_others_do_not() {
         "ratelimit_check_rule_requests_total{rule=\"create-url\",decision=\"admitted\"} 4",
         "ratelimit_check_rule_requests_total{rule=\"create-url\",decision=\"refused\"} 1",
         "ratelimit_check_rule_requests_total{rule=\"create-url\",decision=\"refused_in_shadow\"} 0",
+        "ratelimit_check_refusals_total{rule=\"create-url\",limit=\"3/m\",reason=\"limit\"} 1",
+        "ratelimit_check_refusals_total{rule=\"create-url\",limit=\"100/h\",reason=\"cost\"} 0",
         "ratelimit_check_clients{rule=\"create-url\"} 2",
     ] {
         assert!(page.as_str().unwrap().lines().any(|found| found == line), "{page}");
@@ -211,7 +213,19 @@ fn calls_that_make_no_sense_get_one_clear_line() {
     }
     let answer = server.call("POST /v1/check HTTP/1.1", &huge);
     assert_eq!((answer.status, &answer.body["error"]), (413, &"a body has at most 65536 bytes".into()));
-    assert_eq!(server.call("GET /v1/check HTTP/1.1", "").status, 405);
+    for (call, allow, expected) in [
+        ("GET /v1/check", "POST", "POST"),
+        ("PUT /v1/check/batch", "POST", "POST"),
+        ("POST /metrics", "GET,HEAD", "GET"),
+        ("POST /health", "GET,HEAD", "GET"),
+        ("POST /v1/rules", "GET,HEAD", "GET"),
+        ("POST /v1/rules/log", "GET,HEAD", "GET"),
+        ("POST /v1/rules/a", "GET,HEAD,PUT,DELETE", "GET, PUT or DELETE"),
+    ] {
+        let answer = server.call(&format!("{call} HTTP/1.1"), "");
+        assert_eq!((answer.status, answer.header("allow")), (405, Some(allow)), "{call}");
+        assert_eq!(answer.body["error"].as_str().unwrap(), format!("expected {expected}"));
+    }
     let cost = server.call("GET /v1/nginx HTTP/1.1\r\nX-Cost: many", "");
     assert_eq!((cost.status, &cost.body["error"]), (400, &"x-cost: expected a whole number".into()));
     server.end();

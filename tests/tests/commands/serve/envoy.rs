@@ -61,12 +61,15 @@ fn with_server(calls: impl AsyncFnOnce(RateLimitServiceClient<Channel>) + Send) 
     assert!(daemon.process.wait().status.success());
 }
 
-fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
+pub(super) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
     let entry = |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
     RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..RateLimitDescriptor::default() }
 }
 
-fn request(descriptors: impl IntoIterator<Item = RateLimitDescriptor>, hits_addend: u32) -> RateLimitRequest {
+pub(super) fn request(
+    descriptors: impl IntoIterator<Item = RateLimitDescriptor>,
+    hits_addend: u32,
+) -> RateLimitRequest {
     RateLimitRequest { domain: "edge".to_owned(), descriptors: descriptors.into_iter().collect(), hits_addend }
 }
 

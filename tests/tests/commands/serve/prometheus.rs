@@ -8,6 +8,7 @@ use super::RULES;
 use crate::metrics::prometheus::{Prometheus, expressions, names, promtool};
 
 const DASHBOARD: &str = include_str!("../../../../dist/grafana-check.json");
+const MONITORING: &str = include_str!("../../../../docs/monitoring.md");
 const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist/ratelimit-check.rules.yml");
 const ALERT_TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/check_alerts.yml");
 
@@ -19,16 +20,18 @@ fn prometheus_finds_every_series_of_the_dashboard_and_of_the_alerts() {
     let fleet = "[fleet]\nengine = \"redis://127.0.0.1:1\"\n";
     let usage = format!("usage = \"{}\"\n", place.join("usage.db").display());
     let rules = format!("rules = \"{}\"\n", place.join("rules.toml").display());
-    folder.write(&format!("[serve]\nhttp = \"127.0.0.1:8080\"\n{rules}{usage}{fleet}{RULES}"));
+    let more = format!("metrics = \"127.0.0.1:9465\"\nstops = \"{}\"\n", place.join("stops").display());
+    folder.write(&format!("[serve]\nhttp = \"127.0.0.1:8080\"\n{more}{rules}{usage}{fleet}{RULES}"));
     let command = Ratelimit::new(&sandbox).command(&format!("serve -c {}", folder.file().display()));
     let mut daemon = Daemon::by(&sandbox, command);
-    // The engine can fail first.
-    let lines = [daemon.line(), daemon.line()];
-    assert!(lines.iter().any(|line| line == "ratelimit: serving http://127.0.0.1:8080 by 1 rule"), "{lines:?}");
-    let call = |path: &str, body: Option<&str>| {
+    // The engine and the daemon can fail first.
+    let lines = [daemon.line(), daemon.line(), daemon.line()];
+    let serving = "ratelimit: serving http://127.0.0.1:8080 by 1 rule, metrics on http://127.0.0.1:9465";
+    assert!(lines.iter().any(|line| line == serving), "{lines:?}");
+    let call = |port: u16, path: &str, body: Option<&str>| {
         sandbox.victim(|| {
             let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-            let url = format!("http://127.0.0.1:8080{path}");
+            let url = format!("http://127.0.0.1:{port}{path}");
             let answer = match body {
                 Some(body) => agent.post(&url).send(body),
                 None => agent.get(&url).call(),
@@ -36,17 +39,19 @@ fn prometheus_finds_every_series_of_the_dashboard_and_of_the_alerts() {
             answer.unwrap().body_mut().read_to_string().unwrap()
         })
     };
-    let scrape = "{job_name: ratelimit-check, static_configs: [{targets: ['127.0.0.1:8080']}]}";
-    let server = Prometheus::start(&sandbox, &place, ALERTS, scrape);
+    // The scrape of the documents.
+    let (_, scrape) = MONITORING.split_once("- job_name: ratelimit-check\n").unwrap();
+    let scrape = format!("{{job_name: ratelimit-check, {}}}", scrape.split_once("\n```").unwrap().0.trim());
+    let server = Prometheus::start(&sandbox, &place, ALERTS, &scrape);
     let refused = "ratelimit_check_rule_requests_total{rule=\"create-url\",decision=\"refused\"}";
     server.reaches(refused, 0);
     for _ in 0..5 {
-        call("/v1/check", Some(r#"{"attributes": {"operation": "createURL", "user": "17"}}"#));
+        call(8080, "/v1/check", Some(r#"{"attributes": {"operation": "createURL", "user": "17"}}"#));
     }
     server.reaches(refused, 2);
     server.reaches("sum(ratelimit_check_decisions_total)", 5);
 
-    let page = call("/metrics", None);
+    let page = call(9465, "/metrics", None);
     promtool(&["check", "metrics"], &page);
     let (exported, alerts) = (names(&page), fs::read_to_string(ALERTS).unwrap());
     let expressions = expressions(DASHBOARD);

@@ -8,6 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use envoy_types::pb::envoy::service::ratelimit::v3::{
+    rate_limit_response::Code, rate_limit_service_client::RateLimitServiceClient,
+};
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4};
 use rustix::{
     net::{AddressFamily, SocketType, bind, connect, socket},
@@ -15,7 +18,10 @@ use rustix::{
 };
 use serde_json::{Value, json};
 
-use super::{Answer, Server, call};
+use super::{
+    Answer, Server, call,
+    envoy::{descriptor, request},
+};
 use crate::metrics::{scrape, series, start};
 
 const DAEMON: &str = "interfaces = [\"eth0\"]\n[default]\npackets = \"1000/s\"\n";
@@ -189,10 +195,10 @@ fn only_a_caller_of_a_unix_socket_that_names_a_connection_changes_anything() {
     let unnamed = json!({ "attributes": { "user": "17", "ip": "192.0.2.7" } });
     let statuses: Vec<_> = (0..6).map(|_| server.check(&unnamed).status).collect();
     assert_eq!(statuses, [200, 200, 200, 429, 429, 429]);
-    assert_eq!((count(&server, "no_connection"), count(&server, "shared")), (3.0, 0.0));
+    assert_eq!((count(&server, "no_connection"), count(&server, "early")), (3.0, 0.0));
     let nginx = |ends: &str| server.call(&format!("GET /v1/nginx HTTP/1.1\r\nX-Attribute-User: 17\r\n{ends}"), "");
     let ends = "X-Connection-Local: 2001:db8::1:443\r\nX-Connection-Remote: 2001:db8::7:51000";
-    assert_eq!((nginx(ends).status, count(&server, "shared")), (403, 1.0));
+    assert_eq!((nginx(ends).status, count(&server, "early")), (403, 1.0));
     // nginx lets requests pass whose answer is 400.
     let ends = "X-Connection-Local: unix:/run/nginx.sock:\r\nX-Connection-Remote: unix::";
     assert_eq!((nginx(ends).status, count(&server, "no_connection")), (403, 4.0));
@@ -209,30 +215,49 @@ fn only_a_caller_of_a_unix_socket_that_names_a_connection_changes_anything() {
 }
 
 #[test]
-fn a_caller_of_a_loopback_address_cannot_name_a_connection() {
+fn a_caller_of_a_loopback_address_cannot_name_a_connection_and_envoy_can_by_a_socket() {
     let (sandbox, folder) = (Sandbox::new(), Folder::new());
     let socket = folder.file().with_file_name("check.sock");
     let stops = folder.file().with_file_name("stops");
     let file =
         format!("grpc = \"unix:{}\"\nhttp = \"127.0.0.1:8080\"\nstops = \"{}\"\n", socket.display(), stops.display());
-    folder.write(&format!("[serve]\n{file}{RULE}"));
+    folder.write(&format!("[serve]\n{file}metrics = \"127.0.0.1:9465\"\n{RULE}"));
     let command = Ratelimit::new(&sandbox).command(&format!("serve -c {}", folder.file().display()));
     let mut daemon = Daemon::by(&sandbox, command);
-    assert!(daemon.line().starts_with("ratelimit: serving http://127.0.0.1:8080, and gRPC on unix:"));
+    let line = daemon.line();
+    assert!(line.starts_with("ratelimit: serving http://127.0.0.1:8080, and gRPC on unix:"), "{line}");
+    assert!(line.ends_with(" by 1 rule, metrics on http://127.0.0.1:9465"), "{line}");
     let connection = json!({ "local": "192.0.2.1:443", "remote": "203.0.113.7:51000" });
     let question = json!({ "attributes": { "user": "17" }, "connection": connection }).to_string();
-    let url = "http://127.0.0.1:8080/";
-    let curl = |path: &str, data: &[&str]| {
+    let curl = |url: &str, data: &[&str]| {
         let mut command = std::process::Command::new("curl");
-        command.args(["--silent", "--max-time", "10"]).args(data).arg(format!("{url}{path}"));
+        command.args(["--silent", "--max-time", "10"]).args(data).arg(format!("http://127.0.0.1:{url}"));
         String::from_utf8(sandbox.output(&mut command).stdout).unwrap()
     };
     for _ in 0..4 {
-        curl("v1/check", &["--data", &question]);
+        curl("8080/v1/check", &["--data", &question]);
     }
-    let page = series(&curl("metrics", &[]));
-    let count = |outcome: &str| page[&format!("ratelimit_check_stops_total{{outcome=\"{outcome}\"}}")];
-    assert_eq!((count("no_connection"), count("shared")), (1.0, 0.0));
+    let outcomes = || {
+        let page = series(&curl("9465/metrics", &[]));
+        let outcomes = ["no_connection", "not_allowed", "early", "shared"];
+        outcomes.map(|outcome| page[&format!("ratelimit_check_stops_total{{outcome=\"{outcome}\"}}")])
+    };
+    assert_eq!(outcomes(), [0.0, 1.0, 0.0, 0.0]);
+    // The socket of gRPC may name one. The descriptors of a call are one request: the second one names no user.
+    let ends = [("connection_local", "192.0.2.1:443"), ("connection_remote", "203.0.113.7:51000")];
+    let user = descriptor(&[&[("user", "17")], &ends[..]].concat());
+    let request = request([user, descriptor(&[("path", "/login")])], 0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut client = RateLimitServiceClient::connect(format!("unix:{}", socket.display())).await.unwrap();
+        let answer = client.should_rate_limit(request).await.unwrap().into_inner();
+        assert_eq!(answer.overall_code(), Code::OverLimit);
+    });
+    assert_eq!(outcomes(), [0.0, 1.0, 1.0, 0.0]);
+    // The address for metrics answers no questions.
+    assert_eq!(curl("9465/health", &[]), "ok\n");
+    let expected = r#"{"error":"not found: expected GET /metrics or GET /health"}"#;
+    assert_eq!(curl("9465/v1/check", &["--data", &question]), expected);
     daemon.process.signal(Signal::TERM);
     assert!(daemon.process.wait().status.success());
 }

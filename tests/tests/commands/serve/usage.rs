@@ -213,7 +213,7 @@ fn a_reload_keeps_totals_by_the_name_of_the_rule_and_other_settings_need_a_resta
     assert_eq!(stage.ask("17", 2), 1);
     stage.server.folder.write(&text(&stage.server.socket, RULES));
     stage.server.daemon.process.signal(Signal::HUP);
-    let line = "ratelimit: other settings of usage need a restart: those before stay in use";
+    let line = "ratelimit: `usage` in [serve] needs a restart: what was removed stays in use";
     assert_eq!(stage.server.daemon.line(), line);
     stage.wait("17", 6);
     assert_eq!(totals(&stage.usage("user=17")), [4, 4, 2]);
@@ -230,7 +230,17 @@ fn files_and_clients_that_are_not_there_get_one_clear_line() {
     let error = ratelimit.fails(&format!("usage -c {config}"));
     assert_eq!(error, format!("ratelimit: {config}: no usage is kept: add `usage` to the table [serve]"));
     let error = ratelimit.fails(&format!("usage --file {}", usage.display()));
-    assert!(error.contains("no such file: a server with `usage` in its table [serve] creates it"), "{error}");
+    let name = "name the file of the key `usage` in [serve], or the configuration by --config";
+    assert_eq!(error, format!("ratelimit: {}: no such file: {name}", usage.display()));
+    for wrong in [config.clone(), usage.parent().unwrap().display().to_string()] {
+        let error = ratelimit.fails(&format!("usage --file {wrong}"));
+        assert_eq!(error, format!("ratelimit: {wrong}: this is no file with usage: {name}"));
+    }
+    let error = ratelimit.fails(&format!("usage --top 0 --file {}", usage.display()));
+    assert_eq!(
+        error,
+        "ratelimit: invalid value '0' for '--top <N>': 0 is not in 1..=4294967295 (see `ratelimit help usage`)"
+    );
     fs::write(&usage, "not a database, but text of some length").unwrap();
     let rules = format!("usage = \"{}\"\n{RULES}", usage.display());
     folder.write(&text(&usage.with_file_name("check.sock"), &rules));
@@ -246,6 +256,8 @@ fn files_and_clients_that_are_not_there_get_one_clear_line() {
     assert!(output.status == 1 && output.stdout.starts_with("user=17: nothing known since "), "{output:?}");
     assert_eq!(stage.usage("user=17"), json!([]));
     assert_eq!(stage.usage(""), json!([]));
+    let error = stage.ratelimit.fails(&format!("usage -c {}", stage.file.display()));
+    assert!(error.ends_with("this is no text: if it is the file with usage, name it by --file"), "{error}");
     // A rule that nobody has used is not the fault of the client.
     assert_eq!(stage.ask("17", 1), 1);
     stage.wait("17", 1);

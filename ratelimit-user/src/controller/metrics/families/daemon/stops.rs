@@ -1,7 +1,7 @@
 //! Requests to stop clients at the network card.
 
 use super::super::page::Family;
-use crate::controller::stops::Counts;
+use crate::{controller::stops::Counts, stops::Reason};
 
 /// Returns the families, if the file has the table `[stops]`.
 pub(in crate::controller::metrics) fn families(counts: &Counts) -> Vec<Family> {
@@ -15,8 +15,8 @@ pub(in crate::controller::metrics) fn families(counts: &Counts) -> Vec<Family> {
     requests.add([("outcome", "stopped")], counts.stopped);
     requests.add([("outcome", "would-stop")], counts.would_stop);
     requests.add([("outcome", "already")], counts.already);
-    for (reason, count) in &counts.refused {
-        requests.add([("outcome", reason.name())], *count);
+    for reason in Reason::ALL {
+        requests.add([("outcome", reason.name())], counts.refused.get(&reason).copied().unwrap_or(0));
     }
     let help = "Sources that are limited now for an application.";
     let in_force = Family::gauge("ratelimit_stops_in_force", help).of(counts.in_force as u64);
