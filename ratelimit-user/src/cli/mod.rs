@@ -181,7 +181,6 @@ enum Command {
     /// Print the completions of commands and options for a shell
     Completions { shell: itself::Shell },
     /// Write the manual pages to a folder
-    #[command(hide = true)]
     Manual { folder: PathBuf },
 }
 

@@ -68,7 +68,7 @@ fn names(command: &clap::Command, above: &str) -> Vec<String> {
 fn every_command_has_a_manual_page_with_its_options() {
     let pages: BTreeMap<_, _> = itself::manual(Arguments::command()).unwrap().into_iter().collect();
     let expected: Vec<_> = names(&Arguments::command(), "").iter().map(|name| format!("{name}.8")).collect();
-    assert!(expected.len() > 40 && !expected.iter().any(|name| name.contains("manual")), "{expected:?}");
+    assert!(expected.len() > 40, "{expected:?}");
     assert_eq!(pages.keys().collect::<BTreeSet<_>>(), expected.iter().collect());
     let text = |name: &str| String::from_utf8(pages[name].clone()).unwrap();
     for (page, part) in [
