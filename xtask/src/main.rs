@@ -1,5 +1,6 @@
 //! The chores of the project, one file each.
 
+mod dist;
 mod graph;
 mod lint;
 mod other;
@@ -64,6 +65,8 @@ enum Task {
     },
     /// Compare the parser with another one on millions of random frames (as root)
     Fuzz(programs::fuzz::Args),
+    /// Build the packages of a release: Debian, RPM, an archive and an image for containers (ten minutes)
+    Dist(dist::Args),
     /// Check the documents, the structure, the format, the lints (kernel side too) and the documentation of the code
     Lint(lint::Args),
     /// Build the kernel side and print how many instructions each object has
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Task::Kills { record } => programs::crash::kills(record),
         Task::Soak { minutes } => programs::crash::soak(minutes),
         Task::Fuzz(args) => programs::fuzz::run(&args),
+        Task::Dist(args) => dist::run(&args),
         Task::Lint(args) => lint::run(&args, &accepts),
         Task::Size(args) => size::run(&args),
         Task::Structure(args) => graph::run(&args),

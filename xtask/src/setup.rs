@@ -61,6 +61,26 @@ const LIMITERS: [Need; 2] = [
     Need { what: "iptables", packages: &["iptables"], present: || works("iptables", "--version") },
 ];
 
+/// Tools for packages.
+const PACKAGE_NEEDS: [Need; 4] = [
+    Need { what: "Python with venv", packages: &["python3-venv"], present: || works("python3", "-cimport ensurepip") },
+    Need { what: "dpkg-deb", packages: &["dpkg"], present: || works("dpkg-deb", "--version") },
+    Need { what: "rpmbuild", packages: &["rpm"], present: || works("rpmbuild", "--version") },
+    Need { what: "readelf", packages: &["binutils"], present: || works("readelf", "--version") },
+];
+
+/// Finds or installs the tools for packages.
+pub(crate) fn packages() -> Result<()> {
+    provide(&PACKAGE_NEEDS, || "Install dpkg, rpmbuild, binutils and Python with venv and pip by hand".to_owned())
+}
+
+/// Finds or installs what makes a clean root.
+pub(crate) fn clean_root() -> Result<()> {
+    const NEEDS: [Need; 1] =
+        [Need { what: "debootstrap", packages: &["debootstrap"], present: || works("debootstrap", "--version") }];
+    provide(&NEEDS, || "Install debootstrap by hand".to_owned())
+}
+
 /// Finds or installs other limiters.
 pub(crate) fn limiters() -> Result<()> {
     provide(&LIMITERS, || "Install nftables and iptables by hand".to_owned())

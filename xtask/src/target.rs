@@ -19,3 +19,11 @@ pub(crate) fn folder(name: &str) -> Result<PathBuf> {
 pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("")
 }
+
+/// Makes an empty folder in place of what is there.
+pub(crate) fn renew(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
+}

@@ -6,6 +6,7 @@
 
 mod daemon;
 mod fleet;
+mod itself;
 mod lists;
 mod parse_error;
 mod print;
@@ -48,7 +49,7 @@ use crate::{
 ///
 /// Exit status: 0 done, 1 negative answer, 2 error.
 #[derive(Debug, Parser)]
-#[command(name = "ratelimit", version, max_term_width = 100)]
+#[command(name = "ratelimit", version = env!("RATELIMIT_VERSION"), max_term_width = 100)]
 struct Arguments {
     /// Print JSON
     #[arg(short, long, global = true, help_heading = "Global options")]
@@ -177,6 +178,10 @@ enum Command {
     /// Shows the rule, the default, the list or the ban that decides about packets from an address, everything that it
     /// outranks, and what was counted for the source.
     Why(why::Arguments),
+    /// Print the completions of commands and options for a shell
+    Completions { shell: itself::Shell },
+    /// Write the manual pages to a folder
+    Manual { folder: PathBuf },
 }
 
 impl Command {
@@ -279,6 +284,8 @@ fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
         Command::Sources(arguments) => sources::run(&arguments, pins, output),
         Command::Suggest(arguments) => suggest::run(&arguments, pins, output),
         Command::Why(arguments) => why::run(&arguments, pins, output),
+        Command::Completions { shell } => itself::print_completions(shell, Arguments::command()),
+        Command::Manual { folder } => itself::write_manual(&folder, Arguments::command()),
     }
 }
 

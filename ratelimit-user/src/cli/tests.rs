@@ -1,5 +1,9 @@
 //! Tests of the command line as a whole.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::ValueEnum as _;
+
 use super::*;
 
 /// Returns the help of a command and of all commands below it.
@@ -40,6 +44,51 @@ fn a_request_for_help_is_accepted_and_nonsense_is_not() {
     }
     for words in [&["limit"][..], &["sprinkle"], &["limit", "set", "default", "--packets", "5"]] {
         assert!(accepts(words.iter().copied()).is_err(), "{words:?}");
+    }
+}
+
+#[test]
+fn the_version_names_the_commit_or_says_why_not() {
+    let error = Arguments::try_parse_from(["ratelimit", "--version"]).unwrap_err();
+    let text = error.to_string();
+    let rest = text.strip_prefix(concat!("ratelimit ", env!("CARGO_PKG_VERSION"), " (")).unwrap();
+    let rest = rest.strip_suffix(")\n").unwrap();
+    assert!(rest.starts_with("commit ") || ["debug build", "unknown commit"].contains(&rest), "{text}");
+}
+
+/// Returns the full names of a command and of all visible commands below it.
+fn names(command: &clap::Command, above: &str) -> Vec<String> {
+    let name = format!("{above}{}", command.get_name());
+    let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+    let below: Vec<_> = below.flat_map(|below| names(below, &format!("{name}-"))).collect();
+    [vec![name], below].concat()
+}
+
+#[test]
+fn every_command_has_a_manual_page_with_its_options() {
+    let pages: BTreeMap<_, _> = itself::manual(Arguments::command()).unwrap().into_iter().collect();
+    let expected: Vec<_> = names(&Arguments::command(), "").iter().map(|name| format!("{name}.8")).collect();
+    assert!(expected.len() > 40, "{expected:?}");
+    assert_eq!(pages.keys().collect::<BTreeSet<_>>(), expected.iter().collect());
+    let text = |name: &str| String::from_utf8(pages[name].clone()).unwrap();
+    for (page, part) in [
+        ("ratelimit.8", "ratelimit\\-limit(8)"),
+        ("ratelimit-limit.8", "ratelimit\\-limit\\-set(8)"),
+        ("ratelimit-limit-set.8", "\\-\\-packets"),
+        ("ratelimit-attach.8", "\\-\\-confirm"),
+    ] {
+        assert!(text(page).contains(part), "{page} lacks {part}: {}", text(page));
+    }
+}
+
+#[test]
+fn completions_for_every_shell_have_all_commands() {
+    for shell in itself::Shell::value_variants() {
+        let script = String::from_utf8(itself::completions(*shell, Arguments::command())).unwrap();
+        for name in Arguments::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            assert!(script.contains(name.get_name()), "{shell:?} lacks {name}");
+        }
+        assert!(script.contains("admissions"), "{shell:?} lacks an option");
     }
 }
 

@@ -61,6 +61,8 @@ pub struct Systemd<'a> {
     sandbox: &'a Sandbox,
     process: Process,
     cgroup: PathBuf,
+    /// Where it looks for units, unless where it always does.
+    units: Option<&'static str>,
 }
 
 /// Targets that a unit is ordered after.
@@ -78,11 +80,7 @@ impl<'a> Systemd<'a> {
     /// Without systemd, or without cgroups of version 2.
     #[must_use]
     pub fn start(sandbox: &'a Sandbox, ratelimit: &Ratelimit<'_>, unit: &str) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let cgroup = Path::new("/run/cgroup").join(format!("ratelimit-{}-{count}", std::process::id()));
         sandbox.victim(|| install(unit));
-        let ready = NotifySocket::new(sandbox, "ready");
         let script = "set -e; here=$1; binary=$2
             mount --bind $binary /run/sbin/ratelimit; mount --rbind /run/sbin /usr/local/sbin; mount --bind /run/etc /etc; mount --bind /run/lib /var/lib
             mount -t cgroup2 cgroup2 /run/cgroup; mkdir $here; echo $$ > $here/cgroup.procs
@@ -90,12 +88,43 @@ impl<'a> Systemd<'a> {
                 exec 2>&3; mount -t proc proc /proc; mount -t cgroup2 cgroup2 /sys/fs/cgroup
                 exec /lib/systemd/systemd --system --unit=sandbox.target --show-status=no --log-target=journal
             ' 3>&2 2>/dev/null";
+        let binary = ratelimit.command("").get_program().to_owned();
+        Self::boot(sandbox, script, Path::new(&binary), "/run/ready", Some(UNITS))
+    }
+
+    /// Starts the systemd of another root, which has no unit but those of packages that are installed there.
+    ///
+    /// # Panics
+    ///
+    /// Without cgroups of version 2.
+    #[must_use]
+    pub fn in_root(sandbox: &'a Sandbox, root: &Path) -> Self {
+        // Units of the root would set parameters of the whole kernel.
+        let script = "set -e; here=$1; root=$2
+            mkdir -p /run/cgroup; mount -t cgroup2 cgroup2 /run/cgroup; mkdir $here; echo $$ > $here/cgroup.procs
+            cd $root/usr/lib/systemd; rm -rf system/*.wants system-generators ../../../etc/systemd/system/*.wants
+            printf '[Unit]\nDefaultDependencies=no\nWants=systemd-journald.service\n' > system/sandbox.target
+            touch $root/ready; mount --bind /run/ready $root/ready
+            exec unshare --pid --fork --kill-child --cgroup --mount --propagation unchanged sh -ec '
+                exec 2>&3; mount -t proc proc $0/proc; mount -t cgroup2 cgroup2 $0/sys/fs/cgroup
+                exec chroot $0 /lib/systemd/systemd --system --unit=sandbox.target --show-status=no --log-target=journal
+            ' $root 3>&2 2>/dev/null";
+        Self::boot(sandbox, script, root, "/ready", None)
+    }
+
+    /// Runs a script that becomes systemd, with the path of a new cgroup and another one, and waits until it is ready.
+    fn boot(sandbox: &'a Sandbox, script: &str, path: &Path, ready: &str, units: Option<&'static str>) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let cgroup = Path::new("/run/cgroup").join(format!("ratelimit-{}-{count}", std::process::id()));
+        let socket = NotifySocket::new(sandbox, "ready");
         let mut command = Command::new("sh");
-        command.args(["-c", script, "sh"]).arg(&cgroup).arg(ratelimit.command("").get_program()).stdin(Stdio::null());
-        command.env("container", "sandbox").env("SYSTEMD_UNIT_PATH", UNITS).env("NOTIFY_SOCKET", ready.path());
+        command.args(["-c", script, "sh"]).arg(&cgroup).arg(path).stdin(Stdio::null());
+        command.env("container", "sandbox").env("NOTIFY_SOCKET", ready);
+        command.envs(units.map(|units| ("SYSTEMD_UNIT_PATH", units)));
         let process = sandbox.start(command);
-        let systemd = Self { sandbox, process, cgroup };
-        while !ready.message().lines().any(|line| line == "READY=1") {}
+        let systemd = Self { sandbox, process, cgroup, units };
+        while !socket.message().lines().any(|line| line == "READY=1") {}
         systemd
     }
 
@@ -105,8 +134,9 @@ impl<'a> Systemd<'a> {
         // systemd answers only processes that it can see.
         let init = self.init().expect("systemd has ended");
         let mut command = Command::new("nsenter");
-        command.args(["--pid", "--mount", "--target", &init.as_raw_nonzero().to_string()]);
-        let output = self.sandbox.output(command.args(words.split_whitespace()).env("SYSTEMD_UNIT_PATH", UNITS));
+        command.args(["--pid", "--mount", "--root", "--wd", "--target", &init.as_raw_nonzero().to_string()]);
+        command.envs(self.units.map(|units| ("SYSTEMD_UNIT_PATH", units)));
+        let output = self.sandbox.output(command.args(words.split_whitespace()));
         let text = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8_lossy(&text).trim_end().to_owned())
     }

@@ -18,6 +18,7 @@ mod many;
 mod metrics;
 mod output;
 mod ownership;
+mod packages;
 mod pins;
 mod privileges;
 mod reload;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox, schema};
 use serde_json::{Value, json};
 
-/// Commands without JSON: the daemon, and the live screen.
-const WITHOUT_JSON: [&str; 4] = ["help", "run", "serve", "top"];
+/// Commands without JSON: the daemon, the live screen, completions and manual pages.
+const WITHOUT_JSON: [&str; 6] = ["completions", "help", "manual", "run", "serve", "top"];
 
 /// Returns the commands that a page of the help lists.
 fn listed(ratelimit: &Ratelimit<'_>, page: &str) -> Vec<String> {

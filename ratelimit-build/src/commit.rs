@@ -1,0 +1,123 @@
+//! The source commit of a build, which `ratelimit --version` names.
+
+use std::{
+    env,
+    path::Path,
+    process::{self, Command},
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+/// Variable with the commit, for builds of sources without git.
+const GIVEN: &str = "SOURCE_COMMIT";
+
+/// What the product is built from. Other files have no effect on it.
+const SOURCES: [&str; 6] =
+    ["Cargo.lock", "Cargo.toml", "ratelimit-build", "ratelimit-common", "ratelimit-ebpf", "ratelimit-user"];
+
+/// Digits of a commit in the version.
+const DIGITS: usize = 12;
+
+/// Gives the crate the variable `RATELIMIT_VERSION` with its version and its source commit, or ends a failed build with
+/// the reason in one line. Only a build script can call it.
+///
+/// Debug builds do not look for the commit, since each commit would build the crate again.
+pub fn name_version() {
+    if let Err(error) = try_name_version() {
+        println!("cargo::error={error:#}");
+        process::exit(1);
+    }
+}
+
+fn try_name_version() -> Result<()> {
+    println!("cargo::rerun-if-env-changed={GIVEN}");
+    let version = env::var("CARGO_PKG_VERSION").context("not in a build script")?;
+    let given = env::var(GIVEN).ok().filter(|commit| !commit.is_empty());
+    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let text = match given {
+        Some(commit) => format!("commit {}", checked(&commit)?),
+        None if !is_release => "debug build".to_owned(),
+        None => {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
+            watch(&root);
+            described(&root).unwrap_or_else(|| "unknown commit".to_owned())
+        }
+    };
+    println!("cargo::rustc-env=RATELIMIT_VERSION={version} ({text})");
+    Ok(())
+}
+
+/// Returns the digits of a commit that the version shows.
+fn checked(commit: &str) -> Result<&str> {
+    let is_commit = commit.len() >= DIGITS && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    ensure!(is_commit, "{GIVEN} must have {DIGITS} hexadecimal digits or more, as `git rev-parse HEAD` prints them");
+    Ok(&commit[..DIGITS])
+}
+
+/// Has cargo call the build script again after a change of the commit or of the sources.
+fn watch(root: &Path) {
+    let head = git(root, &["symbolic-ref", "--quiet", "HEAD"]);
+    let names = ["HEAD", "packed-refs"].into_iter().chain(head.as_deref());
+    let files = names.filter_map(|name| git(root, &["rev-parse", "--path-format=absolute", "--git-path", name]));
+    let sources = SOURCES.map(|name| root.join(name).display().to_string());
+    // Cargo takes a file that does not exist for changed.
+    files.chain(sources).filter(|file| Path::new(file).exists()).for_each(|file| {
+        println!("cargo::rerun-if-changed={file}");
+    });
+}
+
+/// Describes the commit of the sources in `root`, if that is the root of a repository.
+fn described(root: &Path) -> Option<String> {
+    let top = git(root, &["rev-parse", "--show-toplevel"])?;
+    if Path::new(&top).canonicalize().ok()? != root.canonicalize().ok()? {
+        return None;
+    }
+    let commit = git(root, &["rev-parse", "HEAD"])?;
+    let mut status = vec!["status", "--porcelain", "--"];
+    status.extend(SOURCES);
+    let changes = if git(root, &status)?.is_empty() { "" } else { " with changes" };
+    Some(format!("commit {}{changes}", checked(&commit).ok()?))
+}
+
+/// Runs git in `root`, and returns what it prints.
+fn git(root: &Path, words: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("-C").arg(root).args(words).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn only_commits_are_accepted_from_the_environment() {
+        let commit = "0123456789abcdef0123456789abcdef01234567";
+        assert_eq!(checked(commit).unwrap(), "0123456789ab");
+        for bad in ["main", "0123456", "0123456789ab\ncargo::warning=x"] {
+            assert!(checked(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_repository_has_a_commit_and_a_folder_in_it_has_none() {
+        let root = env::temp_dir().join(format!("ratelimit-commit-{}", process::id()));
+        let inner = root.join("ratelimit-user");
+        fs::create_dir_all(&inner).unwrap();
+        let run = |words: &str| git(&root, &words.split(' ').collect::<Vec<_>>()).unwrap();
+        run("init --quiet");
+        assert_eq!(described(&root), None, "there is no commit yet");
+        fs::write(inner.join("file"), "1").unwrap();
+        run("add .");
+        run("-c user.name=a -c user.email=a commit --quiet --message=a");
+        let commit = format!("commit {}", &run("rev-parse HEAD")[..DIGITS]);
+        assert_eq!(described(&root).as_ref(), Some(&commit));
+        assert_eq!(described(&inner), None, "another repository's commit is not ours");
+        fs::write(root.join("other"), "1").unwrap();
+        assert_eq!(described(&root).as_ref(), Some(&commit), "other files do not matter");
+        fs::write(inner.join("new"), "1").unwrap();
+        assert_eq!(described(&root), Some(format!("{commit} with changes")));
+        fs::remove_dir_all(&root).unwrap();
+    }
+}
