@@ -126,7 +126,7 @@ impl<'a> SharedReader<'a> {
     /// Any [`Error`] but that of the URL, also for more rows than fit.
     pub async fn rules(&self) -> Result<Vec<String>, Error> {
         let rows = self.rows(name::pattern(&[], None), 0).await?;
-        let rules: BTreeSet<_> = rows.keys().filter_map(|(_, client)| Some(name::read(client)?.0)).collect();
+        let rules: BTreeSet<_> = rows.rows.keys().filter_map(|(_, client)| Some(name::read(client)?.0)).collect();
         Ok(rules.into_iter().collect())
     }
 
