@@ -55,7 +55,7 @@ fn nginx_passes_429_on_as_the_documents_show_it_and_lets_requests_pass_without_t
     let metrics = server.call("GET /metrics HTTP/1.1", "").body;
     let metrics = series(metrics.as_str().unwrap());
     let count = |outcome: &str| metrics[&format!("ratelimit_check_stops_total{{outcome=\"{outcome}\"}}")];
-    assert_eq!((count("shared"), count("no_connection")), (1.0, 0.0));
+    assert_eq!((count("early"), count("no_connection")), (1.0, 0.0));
     // No rule counts it.
     assert_eq!(page(&sandbox, "/"), (200, String::new()));
     // A limiter that fails does not stop the service.

@@ -213,6 +213,11 @@ pub(crate) fn bind_map(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Resu
 
 /// Reads the kernel's description of a descriptor into `info`, which must be the structure for its kind.
 pub(crate) fn info_of<T>(fd: &OwnedFd, info: &mut T) -> io::Result<()> {
+    start_of_info(fd, info, size_of::<T>())
+}
+
+/// Reads only the first bytes of it, at most those of `T`.
+pub(crate) fn start_of_info<T>(fd: &OwnedFd, info: &mut T, length: usize) -> io::Result<()> {
     /// Part of `union bpf_attr`. The generated type has no names for its parts.
     #[repr(C)]
     struct InfoByFd {
@@ -220,8 +225,8 @@ pub(crate) fn info_of<T>(fd: &OwnedFd, info: &mut T) -> io::Result<()> {
         length: u32,
         info: u64,
     }
-    let mut attributes =
-        InfoByFd { fd: fd.as_raw_fd().cast_unsigned(), length: size_of::<T>() as u32, info: &raw mut *info as u64 };
+    let length = length.min(size_of::<T>()) as u32;
+    let mut attributes = InfoByFd { fd: fd.as_raw_fd().cast_unsigned(), length, info: &raw mut *info as u64 };
     // SAFETY: the kernel writes at most `length` bytes to `info`, and to a buffer of the size that it names.
     unsafe { call(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }.map(drop)
 }

@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    mem::MaybeUninit,
+    mem::{MaybeUninit, offset_of},
     os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
     path::Path,
 };
@@ -13,8 +13,12 @@ use aya_obj::generated::{bpf_cmd, bpf_prog_info};
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    sys::bpf::{call, info_of, link::Link, open_pin},
+    sys::bpf::{call, link::Link, open_pin, start_of_info},
 };
+
+/// The bytes of a program's description up to the last field that is needed. Bytes behind the last field of all can have
+/// any value, and Linux 6.18 refuses others than zeroes.
+const ASKED: usize = offset_of!(bpf_prog_info, map_ids) + size_of::<u64>();
 
 /// What a pin holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,10 +78,10 @@ fn id_and_maps(program: &OwnedFd) -> io::Result<(u32, Vec<u32>)> {
     // SAFETY: it has numbers only, for which zeroes are valid.
     let none = || unsafe { MaybeUninit::<bpf_prog_info>::zeroed().assume_init() };
     let mut info = none();
-    info_of(program, &mut info)?;
+    start_of_info(program, &mut info, ASKED)?;
     let mut maps = vec![0u32; info.nr_map_ids as usize];
     info = bpf_prog_info { nr_map_ids: info.nr_map_ids, map_ids: maps.as_mut_ptr() as u64, ..none() };
-    info_of(program, &mut info)?;
+    start_of_info(program, &mut info, ASKED)?;
     maps.truncate(info.nr_map_ids as usize);
     Ok((info.id, maps))
 }
