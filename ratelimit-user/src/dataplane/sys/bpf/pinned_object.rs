@@ -71,13 +71,18 @@ pub(crate) fn maps_of_program(id: u32) -> io::Result<Vec<u32>> {
 
 /// Returns the id of a program, and those of its maps. Unlike aya, this needs no CAP_SYS_ADMIN.
 fn id_and_maps(program: &OwnedFd) -> io::Result<(u32, Vec<u32>)> {
+    // The kernel refuses a description whose padding is not zero (kernel 6.18). A new value would leave it as it is.
+    let mut info = MaybeUninit::<bpf_prog_info>::zeroed();
+    info_of(program, &mut info)?;
     // SAFETY: it has numbers only, for which zeroes are valid.
-    let none = || unsafe { MaybeUninit::<bpf_prog_info>::zeroed().assume_init() };
-    let mut info = none();
+    let mut maps = vec![0u32; unsafe { info.assume_init_ref() }.nr_map_ids as usize];
+    info = MaybeUninit::zeroed();
+    // SAFETY: as above.
+    let asked = unsafe { info.assume_init_mut() };
+    (asked.nr_map_ids, asked.map_ids) = (maps.len() as u32, maps.as_mut_ptr() as u64);
     info_of(program, &mut info)?;
-    let mut maps = vec![0u32; info.nr_map_ids as usize];
-    info = bpf_prog_info { nr_map_ids: info.nr_map_ids, map_ids: maps.as_mut_ptr() as u64, ..none() };
-    info_of(program, &mut info)?;
+    // SAFETY: as above.
+    let info = unsafe { info.assume_init() };
     maps.truncate(info.nr_map_ids as usize);
     Ok((info.id, maps))
 }
