@@ -32,7 +32,7 @@ pub(super) fn examine(status: &Status, now: Timestamp) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !status.is_up {
         let error = status.error.as_deref().unwrap_or("it was not yet reached");
-        let what = format!("the engine {engine} gives no shares: {error}");
+        let what = format!("the engine {engine} does not answer: {error}");
         findings.push(Finding::warning(
             Check::Fleet,
             &what,
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(
             what(&bad),
             [
-                "warning the engine 10.0.0.1:6379 gives no shares: no answer within 200 ms",
+                "warning the engine 10.0.0.1:6379 does not answer: no answer within 200 ms",
                 "warning the engine has maxmemory-policy allkeys-lru",
                 "warning an answer of the engine takes 150 ms, and hosts report each 200 ms",
                 "warning hosts with another default limit: b",

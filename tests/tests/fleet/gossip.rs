@@ -36,7 +36,7 @@ fn is_shared(line: &str) -> bool {
 }
 
 fn is_alone(line: &str) -> bool {
-    line.ends_with("no other host answers: local limits apply until it answers")
+    line.ends_with("no other host answers: local limits apply until it does")
 }
 
 #[test]

@@ -21,6 +21,18 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Returns the first line of an outage, and the line that ends it. A daemon can tell further reasons between them, such as
+/// a connection that is refused after one that has ended.
+pub(crate) fn outage(daemon: &mut Daemon) -> [String; 2] {
+    let first = daemon.line();
+    loop {
+        let line = daemon.line();
+        if !line.contains(" still does not answer: ") {
+            return [first, line];
+        }
+    }
+}
+
 /// Returns a file that joins the fleet with these keys.
 pub(crate) fn file(number: usize, keys: &str) -> String {
     format!(

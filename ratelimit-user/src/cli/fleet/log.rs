@@ -100,7 +100,7 @@ mod tests {
             found,
             [
                 "- 192.0.2.1 deny",
-                "192.0.2.2: 10/s → 20/s",
+                "192.0.2.2: 10/s per source, burst 10 → 20/s per source, burst 20",
                 "+ 192.0.2.3 deny",
                 "192.0.2.4: deny → deny (\\u{202e}scans)",
             ]

@@ -37,7 +37,7 @@ fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
             writeln!(out, "engine {} answers since {since:.0} s{}", status.engine, latency.unwrap_or_default())?;
         }
         (Some(error), false) => {
-            writeln!(out, "engine {} gives no shares since {since:.0} s, local limits apply: {error}", status.engine)?;
+            writeln!(out, "engine {} does not answer since {since:.0} s, local limits apply: {error}", status.engine)?;
         }
         (None, false) => writeln!(out, "engine {}: not yet reached, local limits apply", status.engine)?,
     }

@@ -62,7 +62,10 @@ fn each_wrong_value_is_reported_with_its_place() {
     for (keys, expected) in [
         ("period = \"1s\"", "2:1: [fleet]: engine is missing"),
         ("engine = \"http://10.0.0.5\"", "3:10: \"http://10.0.0.5\": expected a URL such as redis://10.0.0.1:6379: "),
-        ("engine = \"redis://10.0.0.300\"", "10.0.0.300 is no IPv4 address, and no name of a host"),
+        (
+            "engine = \"redis://10.0.0.300\"",
+            "3:10: \"redis://10.0.0.300\": expected a URL such as redis://10.0.0.1:6379: 10.0.0.300 is no IPv4 address",
+        ),
         ("engine = \"redis://10.0.0.5\"\nperiod = \"1ms\"", "4:10: \"1ms\": expected a time from 50ms to 10s"),
         ("engine = \"redis://10.0.0.5\"\nweight = 0", "4:10: 0: expected a number from 0.01 to 100, or load"),
         ("engine = \"redis://10.0.0.5\"\nmin-share = 2", "4:13: 2: expected a part from 0.000016 to 1"),

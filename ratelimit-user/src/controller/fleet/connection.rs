@@ -55,6 +55,8 @@ pub(super) struct Connection {
     /// Number of the connection. A later one does not fail with the calls of an earlier one.
     pub(super) number: u64,
     address: String,
+    /// Whether this host shares limits.
+    shares: bool,
     /// When certificates of the file end.
     pub(super) certificates: Vec<CertificateEnd>,
     /// What the operator was told last. None at the start.
@@ -76,7 +78,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(pins: &Path, place: &Place) -> Self {
+    pub(super) fn new(pins: &Path, place: &Place, shares: bool) -> Self {
         let (pins, address, now) = (pins.to_owned(), place.to_string(), Instant::now());
         Self {
             pins,
@@ -84,6 +86,7 @@ impl Connection {
             link: watch::channel(None).0,
             number: 0,
             address,
+            shares,
             certificates: place.ends(),
             told: None,
             since: now,
@@ -125,7 +128,11 @@ impl Connection {
         if is_down && is_new {
             self.say(Level::Warning, &format!("{} still does not answer: {error}", self.address));
         }
-        let text = format!("{} gives no shares: {error}: local limits apply until it does", self.address);
+        let address = &self.address;
+        let text = match self.shares {
+            true => format!("{address} gives no shares: {error}: local limits apply until it does"),
+            false => format!("{address} does not answer: {error}"),
+        };
         self.tell(Told::Down, Level::Warning, &text);
     }
 
@@ -177,7 +184,8 @@ impl Connection {
             Some(_) => format!(" again, after {:.1} s", self.since.elapsed().as_secs_f64()),
         };
         self.has_answered = true;
-        self.tell(Told::Up, Level::Info, &format!("{} answers{after}: limits are shared", self.address));
+        let shared = if self.shares { ": limits are shared" } else { "" };
+        self.tell(Told::Up, Level::Info, &format!("{} answers{after}{shared}", self.address));
     }
 
     /// Tells the operator what has changed.

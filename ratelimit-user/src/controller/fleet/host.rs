@@ -86,7 +86,7 @@ impl Host {
             weight: 1.0,
             heartbeat: Arc::new(Heartbeat::of(id.clone())),
             id,
-            connection: Connection::new(pins, &fleet.engine),
+            connection: Connection::new(pins, &fleet.engine, fleet.accepts.limits),
             fleet,
             sources: Sources::default(),
             messages: Messages::default(),

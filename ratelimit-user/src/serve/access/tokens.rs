@@ -101,7 +101,7 @@ impl Need<'_> {
             Self::Metrics => Scope::Metrics.to_string(),
             Self::ReadAll => Scope::ReadRules.to_string(),
             Self::ReadSome => format!("{}, or rules: with the name of a rule", Scope::ReadRules),
-            Self::Read(name) => format!("{} or rules:{}", Scope::ReadRules, message(name)),
+            Self::Read(name) => format!("rules:{}, or {} to read only", message(name), Scope::ReadRules),
             Self::Change(name) => format!("rules:{}", message(name)),
         }
     }
@@ -207,7 +207,7 @@ mod tests {
             ("two", Need::Metrics, "read the metrics", "metrics"),
             ("two", Need::ReadAll, "read the log of changes", "rules:read"),
             ("one", Need::ReadSome, "read rules", "rules:read, or rules: with the name of a rule"),
-            ("two", Need::Read("team-b-1"), "read the rule team-b-1", "rules:read or rules:team-b-1"),
+            ("two", Need::Read("team-b-1"), "read the rule team-b-1", "rules:team-b-1, or rules:read to read only"),
             ("two", Need::Change("team-b-1"), "change the rule team-b-1", "rules:team-b-1"),
             ("two", Need::Change("\x1b[2J"), "change the rule \\u{1b}[2J", "rules:\\u{1b}[2J"),
         ] {

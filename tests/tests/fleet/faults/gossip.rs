@@ -15,7 +15,7 @@ use rustix::{process::Signal, time::ClockId};
 use super::COUNT;
 use crate::{
     gossip::{shared, with_gossip},
-    stage::{RATE, Traffic, alone, block_on, wait},
+    stage::{RATE, Traffic, alone, block_on, outage, wait},
 };
 
 #[test]
@@ -37,7 +37,7 @@ fn a_host_that_is_cut_off_from_the_others_and_comes_back() {
         println!("gossip, one host cut off: {during:?}, shared again after {recovered:.1} s, then {after:?}");
         assert!(during.iter().all(|rate| (1.85..=2.1).contains(rate)), "{during:?}");
         assert!(after.iter().all(|rate| (0.9..=1.1).contains(rate)), "{after:?}");
-        let lines = [daemons[0].line(), daemons[0].line()];
+        let lines = outage(&mut daemons[0]);
         assert!(lines[0].contains("local limits apply") && lines[1].contains("answers again"), "{lines:?}");
     });
 }

@@ -20,7 +20,7 @@ use ratelimit_common::fleet::share::{Limit, Report, Terms};
 use ratelimit_tests::{Arrivals, Hosts, Ratelimit, Redis};
 use rustix::process::Signal;
 
-use crate::stage::{RATE, SOURCE, Traffic, alone, block_on, wait, with_daemons};
+use crate::stage::{RATE, SOURCE, Traffic, alone, block_on, outage, wait, with_daemons};
 
 /// Seconds of a fault.
 const FAULT: f64 = 4.0;
@@ -69,7 +69,7 @@ fn fault<T>(
         println!("{name}: {during:.2} of the limit during it, shared again after {recovered:.1} s, then {after:.2}");
         drop(traffic);
         for daemon in daemons.iter_mut().take(lost) {
-            let lines = [daemon.line(), daemon.line()];
+            let lines = outage(daemon);
             let is_told_once = lines[0].contains("local limits apply") && lines[1].contains("answers again");
             assert!(is_told_once, "{name}: {lines:?}");
         }

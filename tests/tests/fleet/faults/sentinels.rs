@@ -3,7 +3,7 @@
 use ratelimit_tests::{Arrivals, Hosts, Sentinels};
 
 use super::COUNT;
-use crate::stage::{RATE, Traffic, alone, list, wait, with_daemons_by};
+use crate::stage::{RATE, Traffic, alone, list, outage, wait, with_daemons_by};
 
 #[test]
 #[ignore = "slow: cargo xtask faults"]
@@ -37,7 +37,7 @@ fn sentinels_promote_a_replica_and_hosts_share_again() {
             assert!(after.iter().all(|rate| (0.9..=1.1).contains(rate)), "{after:?}");
             drop(traffic);
             for daemon in daemons {
-                let lines = [daemon.line(), daemon.line()];
+                let lines = outage(daemon);
                 let is_told_once = lines[0].contains("local limits apply") && lines[1].contains("answers again");
                 assert!(is_told_once, "{lines:?}");
             }

@@ -1,14 +1,19 @@
 //! What clients have used on all servers of a fleet, in a real Redis.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use ratelimit::{
+    check::{Algorithm, Limit, Limiter, Rate, Rule},
     fleet::{
         address::{Address, Kind},
         engine::Engine,
+        error::Error,
         kept::usage::{Batch, Bounds, Row, Store, part},
     },
-    usage::{Pair, SharedFound, SharedReader, Step},
+    usage::{Pair, Recorder, SharedFound, SharedReader, SharedUsage, SharedWriter, Step},
 };
 use ratelimit_tests::{Folder, Ratelimit, Redis, Sandbox};
 use rustix::process::Signal;
@@ -126,6 +131,19 @@ fn rows_of_the_engine_are_bounded_end_and_count_each_batch_once() {
         let SharedFound { found, left_out } = reader.of_clients(&[wanted], None, 0, Step::Hour).await.unwrap();
         assert_eq!(left_out, 0);
         let sums: Vec<_> = found.iter().map(|found| (found.start.unwrap() / 3_600, found.totals.admitted)).collect();
+        // A write that is late begins no call, and the next one writes everything.
+        let rate = Rate { amount: 100, period: 24 * 3_600 * 1_000_000_000 };
+        let rule = Rule::new("late", [Limit::new(rate, None, Algorithm::FixedWindow).unwrap()]).unwrap();
+        let (limiter, recorder) = (Limiter::new([rule.by(["user"])], [1, 2]), Arc::new(Recorder::default()));
+        limiter.check_and_record(&[("user", "17")], 1, 0, &mut recorder.at(now * 3_600));
+        let mut writer = SharedWriter::new(Arc::clone(&recorder), SharedUsage { days: 30, rows: 1_000_000 });
+        writer.collect();
+        for (is_late, rows) in [(true, 0), (false, 1)] {
+            let written = writer.write(&engine, || is_late).await;
+            assert_eq!(matches!(written, Err(Error::Slow)), is_late, "{written:?}");
+            let late = reader.of_clients(&[], Some("late"), 0, Step::Hour).await.unwrap();
+            assert_eq!((late.found.len(), recorder.lost()), (rows, 0));
+        }
         // The oldest hours go if there are too many rows.
         for back in 1..8 {
             let rows = users.iter().take(20).map(|user| row(now - back, *user)).collect();

@@ -94,7 +94,7 @@ fn a_team_changes_its_own_rules_only_and_a_change_is_in_force_at_once() {
     let error = changed.fails("set other --limits 1/s", TEAM);
     assert_eq!(
         error,
-        "ratelimit: the token team-a may not read the rule other: the operator of the server can give it the scope rules:read or rules:other, in its [[token]]"
+        "ratelimit: the token team-a may not read the rule other: the operator of the server can give it the scope rules:other, or rules:read to read only, in its [[token]]"
     );
     let answer = changed.server.call(&format!("DELETE /v1/rules/other HTTP/1.1\r\nauthorization: Bearer {TEAM}"), "");
     assert_eq!(
