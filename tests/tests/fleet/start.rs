@@ -20,10 +20,10 @@ fn first_second(keys: &str) -> f64 {
         let traffic = Traffic::begin(&hosts, &[10 * RATE; 3]);
         wait(3.0);
         let admitted = traffic.seconds(3)[0];
-        // Each host tells its share, and how the burst of a new source is divided.
+        // Each host tells its share, and how the burst of a new source is divided. What was too much is made up for.
         let fleet = Ratelimit::new(&hosts.hosts[0]).json(&format!("why {SOURCE}"))["fleet"].clone();
         let share = fleet["share"].as_f64().unwrap();
-        assert!((0.2..=0.5).contains(&share), "{fleet}");
+        assert!(share > 0.0 && share < 0.5, "{fleet}");
         assert_eq!(fleet["burst_divided_among"].as_u64(), (!keys.is_empty()).then_some(3), "{fleet}");
         admitted
     })

@@ -93,9 +93,9 @@ impl InForce {
         self.has_leftovers
     }
 
-    /// Returns whether any limit is in force.
-    pub(super) fn has_begun_any(&self) -> bool {
-        !self.begun.is_empty()
+    /// Returns the places of all limits in force.
+    pub(super) fn begun_places(&self) -> Vec<Place> {
+        self.begun.keys().copied().collect()
     }
 
     /// Returns the places of all limits that are in force, or would be.
@@ -207,8 +207,7 @@ impl InForce {
 
     /// Ends all limits, which the instance does not have any more.
     pub(super) fn end_all(&mut self) {
-        let all: Vec<Place> = self.begun.keys().copied().collect();
-        all.into_iter().for_each(|place| self.end(place, End::Mode, None));
+        self.begun_places().into_iter().for_each(|place| self.end(place, End::Mode, None));
         self.has_leftovers = false;
         self.show();
     }
@@ -289,7 +288,7 @@ mod tests {
             let asker = Asker { rule: "a".to_owned(), client: None, user: None, connection: None, host: None };
             let (answer, mut answered) = oneshot::channel();
             in_force.begun(Begin { place, end, times: 1, asker, answer: Some(answer) });
-            (answered.try_recv().unwrap(), in_force.has_begun_any(), in_force.end_due())
+            (answered.try_recv().unwrap(), !in_force.begun.is_empty(), in_force.end_due())
         };
         let late = (refused(Reason::Unknown, LATE), false, true);
         assert_eq!(begin(Place { source, port: 443 }, now), late);

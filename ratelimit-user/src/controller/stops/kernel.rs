@@ -130,12 +130,16 @@ fn delete(pins: &Path, which: impl Fn(&Tables) -> Result<Vec<Target>, Error>) ->
     applications::unmark(pins, &instance.tables)
 }
 
-/// Returns the limits that stand, and the generation of rules, unless it is the one that was seen last.
+/// Returns which of these limits stand, and the generation of rules, unless it is the one that was seen last.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] if the kernel refuses.
-pub(super) fn standing(pins: &Path, seen: Option<u32>) -> Result<Option<(u32, HashSet<Target>)>, Error> {
+pub(super) fn standing(
+    pins: &Path,
+    seen: Option<u32>,
+    places: &[Place],
+) -> Result<Option<(u32, HashSet<Target>)>, Error> {
     let view = match View::open(pins) {
         Err(Error::NotAttached) => return Ok(Some((0, HashSet::new()))),
         view => view?,
@@ -145,5 +149,5 @@ pub(super) fn standing(pins: &Path, seen: Option<u32>) -> Result<Option<(u32, Ha
     if seen == Some(generation) {
         return Ok(None);
     }
-    Ok(Some((generation, applications::standing(view.tables())?.into_iter().collect())))
+    Ok(Some((generation, applications::standing_of(view.tables(), places.iter().map(target))?)))
 }

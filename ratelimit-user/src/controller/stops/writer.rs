@@ -148,10 +148,12 @@ impl Writer {
             self.clean.get_or_insert_with(|| Instant::now() + CLEAN);
         }
         self.end_spared().await;
-        if self.ledger().in_force.has_begun_any() {
+        let begun = self.ledger().in_force.begun_places();
+        if !begun.is_empty() {
             let seen = self.seen;
             // A change that is under way shows itself at the next step.
-            if let Ok(Some((generation, standing))) = self.with(move |pins| kernel::standing(pins, seen)).await {
+            if let Ok(Some((generation, standing))) = self.with(move |pins| kernel::standing(pins, seen, &begun)).await
+            {
                 self.seen = Some(generation);
                 self.ledger().in_force.end_others(|place| standing.contains(&kernel::target(place)));
             }

@@ -105,5 +105,9 @@ fn a_client_that_one_host_stops_is_limited_on_others_unless_they_spare_it() {
             let text = line(&mut daemons[0]);
             assert!(text.contains(which), "{text}");
         }
+        for _ in 0..2 {
+            let text = line(&mut daemons[2]);
+            assert!(text.ends_with("the limit of an application would have ended"), "{text}");
+        }
     });
 }

@@ -1,7 +1,7 @@
 //! Rules that applications have asked for. They give way to every rule of an operator: where both are about the same
 //! packets, and where there is no room for both.
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use ratelimit_common::{
     identity::{
@@ -21,9 +21,10 @@ use crate::{
         rules::{
             batch::{Change, change::end},
             list::{self, Listed},
+            rule_key::Place,
             services::Services,
             spec::RuleSpec,
-            target::Target,
+            target::{Sources, Target},
         },
         sys::host,
         tables::{open::Tables, rule_maps},
@@ -46,6 +47,20 @@ pub(crate) fn ended(tables: &Tables) -> Result<Vec<Target>, Error> {
 pub(crate) fn standing(tables: &Tables) -> Result<Vec<Target>, Error> {
     let now = host::now();
     those(tables, |rule| rule.expires > now)
+}
+
+/// Returns which of these targets have rules for applications in force.
+pub(crate) fn standing_of(tables: &Tables, targets: impl Iterator<Item = Target>) -> Result<HashSet<Target>, Error> {
+    let (services, ipv6_prefix, now) = (Services::read(tables)?, tables.control()?.ipv6_prefix, host::now());
+    let mut standing = HashSet::new();
+    for target in targets {
+        let (Sources::Prefix(prefix), Some(class)) = (target.sources, services.class(target.service)) else { continue };
+        let rule = Place::of(&prefix, class, ipv6_prefix).get(tables)?;
+        if rule.is_some_and(|rule| rule.origin == APPLICATION && rule.expires > now) {
+            standing.insert(target);
+        }
+    }
+    Ok(standing)
 }
 
 /// Returns a change that sets the rules for applications in force again, with the same ends.

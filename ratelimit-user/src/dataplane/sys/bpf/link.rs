@@ -5,7 +5,6 @@
 
 use std::{
     io,
-    mem::MaybeUninit,
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
     path::Path,
 };
@@ -54,9 +53,7 @@ impl Link {
 
     /// Reads what the kernel knows about a link.
     pub(crate) fn new(fd: OwnedFd) -> Result<Self, Error> {
-        // SAFETY: it has numbers only, for which zeroes are valid.
-        let mut info = unsafe { MaybeUninit::<bpf_link_info>::zeroed().assume_init() };
-        info_of(&fd, &mut info).tried("cannot read a link")?;
+        let info: bpf_link_info = info_of(&fd, |_| {}).tried("cannot read a link")?;
         // SAFETY: this part is valid for XDP links, and any bytes are a number.
         let index = unsafe { info.__bindgen_anon_1.xdp.ifindex };
         let interface = (info.type_ == BPF_LINK_TYPE_XDP as u32 && index != 0).then_some(index);

@@ -17,7 +17,7 @@ use std::{
 };
 
 use aya::Pod;
-use aya_obj::generated::bpf_cmd;
+use aya_obj::generated::{bpf_btf_info, bpf_cmd, bpf_link_info, bpf_map_info, bpf_prog_info};
 
 use crate::dataplane::{Error, error::Tried as _};
 
@@ -211,13 +211,27 @@ pub(crate) fn bind_map(program: BorrowedFd<'_>, map: BorrowedFd<'_>) -> io::Resu
     unsafe { call(bpf_cmd::BPF_PROG_BIND_MAP, &mut attributes) }.map(drop)
 }
 
-/// Reads the kernel's description of a descriptor into `info`, which must be the structure for its kind.
-pub(crate) fn info_of<T>(fd: &OwnedFd, info: &mut T) -> io::Result<()> {
-    start_of_info(fd, info, size_of::<T>())
-}
+/// A structure for the kernel's description of a descriptor.
+///
+/// # Safety
+///
+/// It has numbers only, for which all bytes are valid.
+pub(crate) unsafe trait Info {}
 
-/// Reads only the first bytes of it, at most those of `T`.
-pub(crate) fn start_of_info<T>(fd: &OwnedFd, info: &mut T, length: usize) -> io::Result<()> {
+// SAFETY: see `linux/bpf.h`.
+unsafe impl Info for bpf_prog_info {}
+// SAFETY: as above.
+unsafe impl Info for bpf_map_info {}
+// SAFETY: as above.
+unsafe impl Info for bpf_link_info {}
+// SAFETY: as above.
+unsafe impl Info for bpf_btf_info {}
+
+/// Reads the kernel's description of a descriptor. `ask` names the buffers for it, which must be valid.
+///
+/// The kernel refuses bytes that it does not know unless they are zero, also those between and after the fields. A copy of
+/// the structure need not keep them, so it is filled where it lies.
+pub(crate) fn info_of<T: Info>(fd: &OwnedFd, ask: impl FnOnce(&mut T)) -> io::Result<T> {
     /// Part of `union bpf_attr`. The generated type has no names for its parts.
     #[repr(C)]
     struct InfoByFd {
@@ -225,10 +239,19 @@ pub(crate) fn start_of_info<T>(fd: &OwnedFd, info: &mut T, length: usize) -> io:
         length: u32,
         info: u64,
     }
-    let length = length.min(size_of::<T>()) as u32;
-    let mut attributes = InfoByFd { fd: fd.as_raw_fd().cast_unsigned(), length, info: &raw mut *info as u64 };
+    let mut space = MaybeUninit::<T>::uninit();
+    // SAFETY: all bytes belong to `space`, and zeroes are valid numbers.
+    let info = unsafe {
+        space.as_mut_ptr().write_bytes(0, 1);
+        space.assume_init_mut()
+    };
+    ask(info);
+    let mut attributes =
+        InfoByFd { fd: fd.as_raw_fd().cast_unsigned(), length: size_of::<T>() as u32, info: &raw mut *info as u64 };
     // SAFETY: the kernel writes at most `length` bytes to `info`, and to a buffer of the size that it names.
-    unsafe { call(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }.map(drop)
+    unsafe { call(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }?;
+    // SAFETY: it was filled above.
+    Ok(unsafe { space.assume_init() })
 }
 
 /// # Safety

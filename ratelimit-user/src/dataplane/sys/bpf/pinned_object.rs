@@ -2,7 +2,6 @@
 
 use std::{
     fs, io,
-    mem::{MaybeUninit, offset_of},
     os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
     path::Path,
 };
@@ -13,12 +12,8 @@ use aya_obj::generated::{bpf_cmd, bpf_prog_info};
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    sys::bpf::{call, link::Link, open_pin, start_of_info},
+    sys::bpf::{call, info_of, link::Link, open_pin},
 };
-
-/// The bytes of a program's description up to the last field that is needed. Bytes behind the last field of all can have
-/// any value, and Linux 6.18 refuses others than zeroes.
-const ASKED: usize = offset_of!(bpf_prog_info, map_ids) + size_of::<u64>();
 
 /// What a pin holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,13 +70,11 @@ pub(crate) fn maps_of_program(id: u32) -> io::Result<Vec<u32>> {
 
 /// Returns the id of a program, and those of its maps. Unlike aya, this needs no CAP_SYS_ADMIN.
 fn id_and_maps(program: &OwnedFd) -> io::Result<(u32, Vec<u32>)> {
-    // SAFETY: it has numbers only, for which zeroes are valid.
-    let none = || unsafe { MaybeUninit::<bpf_prog_info>::zeroed().assume_init() };
-    let mut info = none();
-    start_of_info(program, &mut info, ASKED)?;
+    let info: bpf_prog_info = info_of(program, |_| {})?;
     let mut maps = vec![0u32; info.nr_map_ids as usize];
-    info = bpf_prog_info { nr_map_ids: info.nr_map_ids, map_ids: maps.as_mut_ptr() as u64, ..none() };
-    start_of_info(program, &mut info, ASKED)?;
+    let info = info_of(program, |ask: &mut bpf_prog_info| {
+        (ask.nr_map_ids, ask.map_ids) = (info.nr_map_ids, maps.as_mut_ptr() as u64);
+    })?;
     maps.truncate(info.nr_map_ids as usize);
     Ok((info.id, maps))
 }

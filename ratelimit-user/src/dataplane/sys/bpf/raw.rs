@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    mem::MaybeUninit,
     os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd},
     path::Path,
 };
@@ -47,9 +46,7 @@ impl RawMap {
     /// Opens a pinned map.
     pub(crate) fn from_pin(path: &Path) -> Result<Self, Error> {
         let fd = open_pin(path).tried("cannot open a pinned map")?;
-        // SAFETY: it has numbers only, for which zeroes are valid.
-        let mut info = unsafe { MaybeUninit::<bpf_map_info>::zeroed().assume_init() };
-        info_of(&fd, &mut info).tried("cannot read what a map is")?;
+        let info = info_of(&fd, |_| {}).tried("cannot read what a map is")?;
         Ok(Self { fd, info })
     }
 
@@ -90,12 +87,10 @@ impl RawMap {
         };
         // SAFETY: the kernel has just made this descriptor for us.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let none = bpf_btf_info { btf: 0, btf_size: 0, id: 0, name: 0, name_len: 0, kernel_btf: 0 };
-        let mut info = none;
-        info_of(&fd, &mut info).tried("cannot read the types of a map")?;
+        let info: bpf_btf_info = info_of(&fd, |_| {}).tried("cannot read the types of a map")?;
         let mut btf = vec![0; info.btf_size as usize];
-        info = bpf_btf_info { btf: btf.as_mut_ptr() as u64, btf_size: info.btf_size, ..none };
-        info_of(&fd, &mut info).tried("cannot read the types of a map")?;
+        let fill = |ask: &mut bpf_btf_info| (ask.btf, ask.btf_size) = (btf.as_mut_ptr() as u64, info.btf_size);
+        info_of(&fd, fill).tried("cannot read the types of a map")?;
         Ok(Types { btf, key: btf_key_type_id, value: btf_value_type_id })
     }
 
