@@ -173,7 +173,7 @@ fn of_very_many_debts_the_longest_are_kept() {
     ratelimit.ok("detach --all");
     let (daemon, line) = start(&sandbox, &ratelimit, &folder);
     assert!(line.ends_with("restored debts: 100000, bans: 0"), "{line}");
-    let (now, most) = (kilobytes(&daemon, "VmRSS"), kilobytes(&daemon, "VmHWM"));
+    let (now, most) = (kilobytes(&daemon, "RssAnon"), kilobytes(&daemon, "VmHWM"));
     assert!(now < 30_000 && most < 60_000, "{now} kB, at most {most} kB");
     daemon.end();
     ratelimit.ok("detach --all");
