@@ -3,13 +3,12 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use ratelimit_common::fleet::share::Terms;
-use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until, timeout},
 };
 
-use super::service::Service;
+use super::{lent, service::Service};
 use crate::{
     check::{Due, Limiter, Shares},
     config::daemon::fleet::{self, Weight},
@@ -71,11 +70,11 @@ pub(super) async fn follow(service: Arc<Service>, fleet: Fleet) -> Infallible {
     let mut told = Told { is_up: None, since: Instant::now(), outage: Outage::default() };
     loop {
         let error = match connect(&fleet, &service).await {
-            Ok([engine, for_others]) => {
-                fleet.link.send_replace(Some(for_others.clone()));
+            Ok(engine) => {
+                let for_others = lent::connect(&fleet.engine).await;
                 tokio::select! {
                     error = share(&service, &fleet, &engine, &mut told) => error,
-                    error = hold(&service, &for_others) => error,
+                    never = lent::lend(&service.fleet, &fleet.engine, &fleet.link, for_others) => match never {},
                 }
             }
             Err(error) => {
@@ -133,31 +132,16 @@ impl Told {
     }
 }
 
-/// Connects, and names clients as the others do. Reports have a connection of their own, so that no large text of rules or
-/// usage delays them.
-async fn connect(fleet: &Fleet, service: &Service) -> Result<[Engine; 2], Error> {
+/// Connects, and names clients as the others do.
+async fn connect(fleet: &Fleet, service: &Service) -> Result<Engine, Error> {
     let engine = Engine::connect(&fleet.engine, PATIENCE).await?.within(deadline(&fleet.terms));
     agree(fleet, service, &engine).await?;
-    Ok([engine, Engine::connect(&fleet.engine, PATIENCE).await?])
-}
-
-/// Looks whether the connection for others holds, until it does not. It may be slow.
-async fn hold(service: &Service, engine: &Engine) -> Error {
-    loop {
-        sleep(SEED).await;
-        let seen = seed::agree(engine, service.fleet.seed().unwrap_or_else(random)).await;
-        if let Err(error @ Error::Lost(_)) = seen
-            && !engine.answers_in_part().await
-        {
-            return error;
-        }
-    }
+    Ok(engine)
 }
 
 /// Names clients as the others do. A server that was in the fleet before keeps the names, if the engine has lost them.
 async fn agree(fleet: &Fleet, service: &Service, engine: &Engine) -> Result<(), Error> {
-    let ours = service.fleet.seed().unwrap_or_else(random);
-    let seed = seed::agree(engine, ours).await?;
+    let seed = seed::agree(engine, service.fleet.seed_or_random()).await?;
     if fleet.shares && service.fleet.seed() != Some(seed) {
         service.fleet.set_seed(seed);
         let shares = Shares::new([seed as u64, (seed >> 64) as u64], fleet.terms);
@@ -229,11 +213,4 @@ async fn wait(service: &Service, fleet: &Fleet, end: Instant) {
         }
     };
     let _: Result<Infallible, _> = timeout(end.saturating_duration_since(Instant::now()), periods).await;
-}
-
-/// Returns a random number that others cannot guess.
-fn random() -> u128 {
-    let mut bytes = [0; 16];
-    let _ = getrandom(&mut bytes, GetRandomFlags::empty());
-    u128::from_ne_bytes(bytes)
 }

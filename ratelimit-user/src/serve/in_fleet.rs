@@ -9,6 +9,7 @@ use std::{
     time::Instant,
 };
 
+use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::sync::watch;
 
 use crate::{check::Limiter, fleet::engine::Engine};
@@ -64,6 +65,15 @@ impl InFleet {
 
     pub(super) fn seed(&self) -> Option<u128> {
         *self.seed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the seed, or else a random number that others cannot guess.
+    pub(super) fn seed_or_random(&self) -> u128 {
+        self.seed().unwrap_or_else(|| {
+            let mut bytes = [0; 16];
+            let _ = getrandom(&mut bytes, GetRandomFlags::empty());
+            u128::from_ne_bytes(bytes)
+        })
     }
 
     pub(super) fn set_seed(&self, seed: u128) {

@@ -10,6 +10,7 @@ mod fleet;
 mod grpc;
 mod http;
 mod in_fleet;
+mod lent;
 mod question;
 mod reload;
 mod rules;

@@ -110,7 +110,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         let http = open(listens.http.as_ref(), (Protocol::Http1, each), shown.as_ref(), http_routes).await?;
         let grpc = open(listens.grpc.as_ref(), (Protocol::Http2, each), shown.as_ref(), grpc_routes).await?;
         let metrics_routes = http::Metrics::new(&service, is_beyond(&listens.metrics));
-        let metrics = (Protocol::Http1, READERS);
+        let metrics = (Protocol::Http1Once, READERS);
         let metrics = open(listens.metrics.as_ref(), metrics, shown.as_ref(), metrics_routes).await?;
         if let Some(fleet) = fleet {
             tokio::spawn(fleet::follow(Arc::clone(&service), fleet));

@@ -14,6 +14,7 @@ mod log;
 mod memory;
 mod messages;
 mod minute;
+mod rights;
 pub mod run;
 mod saver;
 mod state;

@@ -19,6 +19,7 @@ use super::{
     log::Log,
     memory,
     minute::{self, Minute},
+    rights,
     saver::Saver,
     state::Daemon,
     watch::Watch,
@@ -49,12 +50,6 @@ const MOST: u64 = 512 << 10;
 
 /// The stack of a thread that applies a file: as much as a command has.
 const STACK: usize = 8 << 20;
-
-/// The user id of root.
-const ROOT: u32 = 0;
-
-/// The answer to a user other than root who asks to block SSH sessions.
-const ONLY_ROOT_FORCES: &str = "nothing was changed: only root may reload with --force: run `sudo ratelimit reload --force`, or reload without --force";
 
 /// Applies the file, and applies it again whenever it changes, until a signal ends the daemon.
 ///
@@ -179,24 +174,22 @@ async fn serve(
     waiting: &mut Waiting,
     watchdog: &mut Watchdog,
 ) -> Result<Daemon> {
-    // The group of the socket may ask for a reload. Only root may block sessions by it. The kernel recorded the user
-    // when the command connected.
+    // The kernel recorded the user when the command connected.
     let user = stream.peer_cred().ok().map(|peer| peer.uid());
     let (read, write) = stream.into_split();
     let mut line = String::new();
     let Ok(Ok(_)) = timeout(PATIENCE, BufReader::new(read.take(MOST)).read_line(&mut line)).await else {
         return Ok(daemon);
     };
+    let request = serde_json::from_str(&line);
+    if let Some(text) = request.as_ref().ok().and_then(|request| rights::refusal(request, user)) {
+        return answers::send(write, &Reply::Failed(text.to_owned())).await.map(|()| daemon);
+    }
     let reply;
-    match serde_json::from_str(&line) {
+    match request {
         Ok(Request::Reload) => {
             let caller = Caller { session: None, force: false, declines: false };
             (daemon, reply) = reload(daemon, Some(caller), watchdog).await?;
-        }
-        Ok(Request::ReloadBy(Caller { force: true, .. })) if user != Some(ROOT) => {
-            let user = user.map_or_else(|| "an unknown user".to_owned(), |user| format!("user {user}"));
-            say(Level::Warning, &format!("{user} may not reload with --force: nothing was changed"));
-            reply = Reply::Failed(ONLY_ROOT_FORCES.to_owned());
         }
         Ok(Request::State) => {
             let state = daemon.file_state().map(|state| FileState {
@@ -206,16 +199,13 @@ async fn serve(
             });
             reply = state.map_or_else(|error| Reply::Failed(format!("{error:#}")), Reply::State);
         }
-        Ok(Request::Rules(request, _)) if request.is_change() && user != Some(ROOT) => {
-            reply = Reply::Failed("nothing was changed: only root may change the shared rules".to_owned());
-        }
         Ok(Request::Rules(request, who)) => return waiting.answer(request, who, write).await.map(|()| daemon),
         Ok(Request::Stops(address)) => reply = Reply::Stops(daemon.stops.of_address(&address)),
         Ok(Request::StopEvents(number)) => reply = Reply::StopEvents(daemon.stops.events_after(number)),
         Ok(Request::Fleet) => reply = Reply::Fleet(daemon.fleet()),
         Ok(Request::ReloadBy(caller)) => {
             // An allow outranks every rule, so only root can cause one.
-            let caller = Caller { declines: caller.declines || user != Some(ROOT), ..caller };
+            let caller = Caller { declines: caller.declines || user != Some(rights::ROOT), ..caller };
             (daemon, reply) = reload(daemon, Some(caller), watchdog).await?;
         }
         _ => {

@@ -15,6 +15,7 @@ use hyper_util::{
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::AbortHandle,
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
@@ -24,6 +25,7 @@ use super::{
     callers::Callers,
     idle::Brought,
     listener::{Accepted, Listener},
+    row::Row,
     tls::Shown,
     unread::Unread,
 };
@@ -56,6 +58,8 @@ const PONG: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy)]
 pub(in crate::serve) enum Protocol {
     Http1,
+    /// HTTP/1 with one call per connection. If all places are taken, a further connection takes that of the oldest.
+    Http1Once,
     /// Without an upgrade from HTTP/1, as gRPC has it.
     Http2,
 }
@@ -64,7 +68,7 @@ impl Protocol {
     /// Returns its name in ALPN.
     fn name(self) -> &'static str {
         match self {
-            Self::Http1 => "http/1.1",
+            Self::Http1 | Self::Http1Once => "http/1.1",
             Self::Http2 => "h2",
         }
     }
@@ -79,6 +83,7 @@ pub(in crate::serve) struct Connections<A> {
     tls: Option<TlsAcceptor>,
     permits: Arc<Semaphore>,
     callers: Callers,
+    row: Option<Row>,
     graceful: GracefulShutdown,
     /// Its end stops handshakes.
     handshakes: watch::Sender<()>,
@@ -92,13 +97,16 @@ impl<A: Answers> Connections<A> {
         shown: Option<&Arc<Shown>>,
         answers: A,
     ) -> Result<Self> {
+        let row = matches!(protocol, Protocol::Http1Once).then(Row::default);
         Ok(Self {
             listener: Listener::open(listen).await?,
             protocol,
             answers: Arc::new(answers),
             tls: shown.map(|shown| shown.acceptor(protocol.name())).transpose()?,
-            permits: Arc::new(Semaphore::new(most)),
+            // One place stays free for the next connection.
+            permits: Arc::new(Semaphore::new(most + usize::from(row.is_some()))),
             callers: Callers::new((most / PARTS).max(1)),
+            row,
             graceful: GracefulShutdown::new(),
             handshakes: watch::Sender::default(),
         })
@@ -109,26 +117,31 @@ impl<A: Answers> Connections<A> {
         loop {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
             match (permit, self.listener.accept().await) {
-                (Ok(permit), Ok(accepted)) => self.serve(accepted, permit),
+                (Ok(permit), Ok(accepted)) => {
+                    let Some(begun) = self.serve(accepted, permit) else { continue };
+                    if let Some(row) = &self.row {
+                        row.add(begun, self.permits.available_permits() == 0);
+                    }
+                }
                 _ => sleep(PAUSE).await,
             }
         }
     }
 
-    fn serve(&self, Accepted { stream, peer, caller }: Accepted, permit: OwnedSemaphorePermit) {
-        let Some(place) = self.callers.admit(caller) else { return };
+    fn serve(&self, Accepted { stream, peer, caller }: Accepted, permit: OwnedSemaphorePermit) -> Option<AbortHandle> {
+        let place = self.callers.admit(caller)?;
         let place = (place, permit);
         let calls = Calls { protocol: self.protocol, answers: Arc::clone(&self.answers), peer };
         let watcher = self.graceful.watcher();
         let Some(tls) = self.tls.clone() else {
-            tokio::spawn(async move {
+            let begun = tokio::spawn(async move {
                 calls.answer(stream, watcher).await;
                 drop(place);
             });
-            return;
+            return Some(begun.abort_handle());
         };
         let mut end = self.handshakes.subscribe();
-        tokio::spawn(async move {
+        let begun = tokio::spawn(async move {
             // A slow caller only keeps its own connection waiting.
             let encrypted = tokio::select! {
                 encrypted = timeout(HEAD_TIME, tls.accept(stream)) => encrypted,
@@ -139,6 +152,7 @@ impl<A: Answers> Connections<A> {
             }
             drop(place);
         });
+        Some(begun.abort_handle())
     }
 
     /// Closes the socket, answers calls that have begun, and ends all connections.
@@ -171,8 +185,9 @@ impl<A: Answers> Calls<A> {
         });
         let stream = TokioIo::new(Unread::new(stream, READ_TIME));
         match protocol {
-            Protocol::Http1 => {
+            Protocol::Http1 | Protocol::Http1Once => {
                 let mut server = http1::Builder::new();
+                server.keep_alive(matches!(protocol, Protocol::Http1));
                 server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES);
                 // Bodies are short. To copy one costs less than to send it apart from its head.
                 server.writev(false);
@@ -189,6 +204,63 @@ impl<A: Answers> Calls<A> {
                     _ = connection => {}
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use axum::response::Response;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpStream,
+    };
+
+    use super::*;
+
+    struct Empty;
+
+    impl Answers for Empty {
+        async fn answer(&self, _: Request<Incoming>) -> Response {
+            Response::default()
+        }
+    }
+
+    /// Makes a call, and reads until the connection ends.
+    async fn call(address: SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn connections_without_a_call_take_no_place_from_further_ones() {
+        let listen = Listen::Tcp("127.0.0.1:0".parse().unwrap());
+        let connections = Connections::open(&listen, (Protocol::Http1Once, 2), None, Empty).await.unwrap();
+        let Listener::Tcp(listener) = &connections.listener else { panic!("it listens elsewhere") };
+        let address = listener.local_addr().unwrap();
+        let calls = async {
+            let mut silent = Vec::new();
+            for _ in 0..5 {
+                silent.push(TcpStream::connect(address).await.unwrap());
+            }
+            let answer = call(address).await;
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("connection: close"), "{answer}");
+            // The call took the place of the fourth one.
+            for stream in &mut silent[..4] {
+                assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+            }
+            silent[4].write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+            assert!(silent[4].read(&mut [0]).await.unwrap() > 0);
+        };
+        // A connection that waits for a place waits for the time that a head may take.
+        tokio::select! {
+            never = connections.accept() => match never {},
+            done = timeout(Duration::from_secs(5), calls) => done.unwrap(),
         }
     }
 }

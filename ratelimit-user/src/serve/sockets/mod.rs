@@ -6,6 +6,7 @@ mod connections;
 mod files;
 mod idle;
 mod listener;
+mod row;
 mod tls;
 mod unread;
 

@@ -40,6 +40,8 @@ pub(in crate::serve) struct Sender {
     open: Option<BufReader<UnixStream>>,
     /// When the daemon last accepted a connection. None if it has not accepted the last one.
     reached: Option<Instant>,
+    /// Whether it has left the last request without an answer, and has not shown since that it lives.
+    is_silent: bool,
     /// Not before this time is the daemon asked again after a failure, and how long it was left out.
     next: Option<(Instant, Duration)>,
     /// What the operator knows.
@@ -48,7 +50,7 @@ pub(in crate::serve) struct Sender {
 
 impl Sender {
     pub(super) fn new(socket: PathBuf, asks: mpsc::Receiver<Ask>, asked: Arc<Asked>, counts: Arc<Counts>) -> Self {
-        Self { socket, asks, asked, counts, open: None, reached: None, next: None, is_up: None }
+        Self { socket, asks, asked, counts, open: None, reached: None, is_silent: false, next: None, is_up: None }
     }
 
     /// Sends requests as long as the server lives.
@@ -69,10 +71,17 @@ impl Sender {
 
     /// Finds out whether the daemon can be reached, and keeps the connection.
     async fn look(&mut self) {
-        self.open = None;
+        // A daemon that hangs closes no connection. The system accepts connections for it.
+        if self.open.take().is_some() {
+            self.is_silent = false;
+        }
         match self.connect().await {
+            Ok(()) if self.is_silent => {}
             Ok(()) => self.up(),
-            Err(error) => self.down(&error),
+            Err(error) => {
+                self.is_silent &= !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+                self.down(&error);
+            }
         }
     }
 
@@ -88,6 +97,7 @@ impl Sender {
         }
         match answer {
             Err(error) => {
+                self.is_silent = self.reached.is_some();
                 self.down(&error);
                 Outcome::Unanswered
             }
@@ -132,7 +142,7 @@ impl Sender {
     }
 
     fn up(&mut self) {
-        self.next = None;
+        (self.is_silent, self.next) = (false, None);
         if self.is_up != Some(true) {
             self.tell(true, Level::Info, &format!("stops: the daemon answers on {}", self.socket.display()));
         }
@@ -160,7 +170,7 @@ impl Sender {
 }
 
 /// Waits until it is unknown whether the daemon can be reached: it has closed the connection, as it does at its end and
-/// after a time without requests. Or it has accepted none, and may be tried again.
+/// after a time without requests. Or there is none, and it may be tried again.
 async fn due(open: Option<&mut BufReader<UnixStream>>, reached: Option<Instant>, next: Option<(Instant, Duration)>) {
     match (open, reached, next) {
         (Some(open), Some(reached), _) => {
@@ -168,8 +178,7 @@ async fn due(open: Option<&mut BufReader<UnixStream>>, reached: Option<Instant>,
             let _ = open.fill_buf().await;
             sleep_until(reached + RENEW).await;
         }
-        (None, None, Some((next, _))) => sleep_until(next).await,
-        // It accepts connections and does not answer. Only the next request can tell when it does.
+        (None, _, Some((next, _))) => sleep_until(next).await,
         _ => pending().await,
     }
 }

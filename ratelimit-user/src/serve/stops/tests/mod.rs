@@ -1,5 +1,7 @@
 //! Requests to a daemon, over a real socket.
 
+mod metric;
+
 use std::{
     env, fs,
     io::{BufRead as _, BufReader, Write as _},
@@ -234,38 +236,6 @@ fn a_daemon_that_is_gone_is_left_out_and_found_again() {
         thread::yield_now();
     }
     assert_eq!(daemon.join().unwrap().len(), 1);
-}
-
-#[test]
-fn the_metric_tells_without_a_request_that_the_daemon_is_gone_and_back() {
-    let socket = Socket::new();
-    let (stops, sender, _) = started(&socket.0);
-    let server = thread::spawn(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(sender.run());
-    });
-    let wait_for = |up: u8| {
-        let begin = Instant::now();
-        loop {
-            let mut page = String::new();
-            stops.write(&mut page);
-            if page.contains(&format!("\nratelimit_check_stops_up {up}\n")) {
-                return;
-            }
-            assert!(begin.elapsed() < Duration::from_secs(10), "{page}");
-            thread::yield_now();
-        }
-    };
-    for _ in 0..2 {
-        let daemon = UnixListener::bind(&socket.0).unwrap();
-        let connection = daemon.accept().unwrap();
-        wait_for(1);
-        drop((daemon, connection));
-        wait_for(0);
-        fs::remove_file(&socket.0).unwrap();
-    }
-    drop(stops);
-    server.join().unwrap();
 }
 
 #[test]
