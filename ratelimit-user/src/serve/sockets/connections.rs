@@ -197,6 +197,8 @@ impl<A: Answers> Calls<A> {
                 let mut server = http2::Builder::new(TokioExecutor::new());
                 server.timer(TokioTimer::new()).max_concurrent_streams(CALLS).max_header_list_size(HEAD_BYTES as u32);
                 server.keep_alive_interval(PING).keep_alive_timeout(PONG);
+                // A proxy has one connection for all of its clients. Those whose calls are too large must not end it.
+                server.max_local_error_reset_streams(None);
                 let connection = watcher.watch(server.serve_connection(stream, service));
                 tokio::select! {
                     // An idle connection keeps a place from others.

@@ -144,7 +144,10 @@ fn calls_that_make_no_sense_get_a_status_with_one_clear_line() {
         assert_eq!(error.code(), StatusCode::InvalidArgument);
         assert!(error.message().starts_with("request 1: ip: expected an address without a port"), "{error}");
         let huge = request([descriptor(&[("user", &"x".repeat(1_100_000))])], 0);
-        assert_eq!(ask(&mut client, huge).await.unwrap_err().code(), StatusCode::OutOfRange);
+        // However many there are, the connection goes on: other clients use it too.
+        for _ in 0..1_500 {
+            assert_eq!(ask(&mut client, huge.clone()).await.unwrap_err().code(), StatusCode::OutOfRange);
+        }
         let answer = ask(&mut client, request([descriptor(&[("generic_key", "all")])], 0)).await.unwrap();
         assert_eq!(answer.statuses[0].limit_remaining, 99);
     });
