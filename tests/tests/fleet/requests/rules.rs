@@ -26,7 +26,7 @@ fn row(version: u64, action: &str, server: &str, name: &str) -> (u64, String, St
 fn a_rule_is_in_force_on_all_servers_within_two_seconds_and_old_versions_are_refused_on_each() {
     let sandbox = Sandbox::new();
     let _redis = Redis::start(&sandbox, &[]);
-    let [one, other] = [8_081, 8_082].map(|port| Member::join(&sandbox, port));
+    let [one, mut other] = [8_081, 8_082].map(|port| Member::join(&sandbox, port));
     let created = one.put("team", None, "2/h");
     assert_eq!((created.status, created.version), (201, Some(1)), "{created:?}");
     assert!(other.await_version("team", Some(1)) < Duration::from_secs(2));
@@ -49,7 +49,7 @@ fn a_rule_is_in_force_on_all_servers_within_two_seconds_and_old_versions_are_ref
     assert!(other.await_version("team", None) < Duration::from_secs(2));
     assert_eq!(other.metric("ratelimit_check_rules_version"), Some(3.0));
     assert_eq!(other.metric("ratelimit_check_rules_copy_failed"), Some(0.0));
-    // Each server has a connection for its reports and one for all else. If the second one breaks, it begins anew.
+    // Each server has a connection for its reports and one for all else. If the second one breaks, it is renewed.
     let list: String = ask_engine(&sandbox, &["CLIENT", "LIST", "TYPE", "normal"]);
     let number = |line: &str| line.split(' ').next().unwrap().strip_prefix("id=").unwrap().parse().unwrap();
     let mut clients: Vec<u64> = list.lines().map(number).collect();
@@ -58,8 +58,13 @@ fn a_rule_is_in_force_on_all_servers_within_two_seconds_and_old_versions_are_ref
     assert_eq!(clients.len(), 5, "{list}");
     let killed: u32 = ask_engine(&sandbox, &["CLIENT", "KILL", "ID", &clients[3].to_string()]);
     assert_eq!(killed, 1);
+    other.await_line("the connection for rules and usage fails: ");
     assert_eq!(one.put("more", None, "2/h").status, 201);
     assert!(other.await_version("more", Some(4)) < Duration::from_secs(5));
+    // Reports went on, so the first connection is the same.
+    let list: String = ask_engine(&sandbox, &["CLIENT", "LIST", "TYPE", "normal"]);
+    assert!(list.lines().any(|line| number(line) == clients[2]), "{list}");
+    assert_eq!(other.metric("ratelimit_check_fleet_up"), Some(1.0));
     one.end();
     other.end();
 }
