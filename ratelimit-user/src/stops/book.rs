@@ -45,8 +45,8 @@ struct Entry {
     times: u32,
     /// When it began.
     since: Duration,
-    /// The end and the number of the one before.
-    before: Option<(Duration, u32)>,
+    /// The end, the number and the beginning of the one before.
+    before: Option<(Duration, u32, Duration)>,
 }
 
 /// What becomes of a request.
@@ -135,8 +135,8 @@ impl Book {
             self.begun.remove(number);
         }
         match entry.before {
-            Some((end, times)) => {
-                self.places.insert(place, Entry { end, times, since: end, before: None });
+            Some((end, times, since)) => {
+                self.places.insert(place, Entry { end, times, since, before: None });
                 self.ended.insert((end, place));
             }
             None => drop(self.places.remove(&place)),
@@ -234,7 +234,7 @@ impl Book {
         let end = most.map_or(end, |most| end.min(most));
         let times = times.saturating_add(1);
         self.begun.push_back(now);
-        let before = before.map(|before| (before.end, before.times));
+        let before = before.map(|before| (before.end, before.times, before.since));
         self.places.insert(place, Entry { end, times, since: now, before });
         self.ends.insert((end, place));
         Outcome::New { place, end, times }

@@ -34,24 +34,32 @@ struct Row {
 
 /// Prints versions, the newest first.
 pub(super) fn print(versions: &[Logged], output: Output) -> Result<Answer> {
-    let rules: Vec<_> = versions.iter().map(|logged| shared::read(logged.text.as_ref()?).ok()).collect();
-    let row = |(index, logged): (usize, &Logged)| {
-        let at = i64::try_from(logged.at_milliseconds).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
-        let at = at.unwrap_or(Timestamp::MAX).to_string();
-        let nothing = (logged.version == 1).then(Vec::new);
-        let before = rules.get(index + 1).cloned().unwrap_or(nothing);
-        let changes = before.zip(rules.get(index).cloned().flatten()).map(|(before, after)| changes(&before, &after));
-        Row { version: logged.version, at, who: logged.who.clone(), why: logged.why.clone(), changes }
-    };
-    let rows: Vec<_> = versions.iter().enumerate().map(row).collect();
+    let rows = rows(versions);
     output.print(&rows, |out| {
         let cells = |row: &Row| {
-            let changes = row.changes.as_deref().map(few).unwrap_or_default();
+            let changes = row.changes.as_deref().map_or_else(|| "not known".to_owned(), few);
             [row.version.to_string(), row.at.clone(), row.who.clone(), row.why.clone(), changes]
         };
         table(out, ["version", "at", "who", "why", "changes"], &rows.iter().map(cells).collect::<Vec<_>>())
     })?;
     Ok(Answer::Done)
+}
+
+fn rows(versions: &[Logged]) -> Vec<Row> {
+    let rules: Vec<_> = versions.iter().map(|logged| shared::read(logged.text.as_ref()?).ok()).collect();
+    let row = |(index, logged): (usize, &Logged)| {
+        let at = i64::try_from(logged.at_milliseconds).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
+        let at = at.unwrap_or(Timestamp::MAX).to_string();
+        // Versions between two entries can be lost.
+        let is_next = |older: &Logged| older.version.checked_add(1) == Some(logged.version);
+        let before = match versions.get(index + 1) {
+            Some(older) if is_next(older) => rules.get(index + 1).cloned().flatten(),
+            _ => (logged.version == 1).then(Vec::new),
+        };
+        let changes = before.zip(rules.get(index).cloned().flatten()).map(|(before, after)| changes(&before, &after));
+        Row { version: logged.version, at, who: logged.who.clone(), why: logged.why.clone(), changes }
+    };
+    versions.iter().enumerate().map(row).collect()
 }
 
 /// Returns each rule that differs: a new one with a plus, one that is gone with a minus.
@@ -107,5 +115,26 @@ mod tests {
         );
         assert!(changes(&after, &after).is_empty());
         assert_eq!(few(&found), format!("{} and 1 more", found[..3].join(", ")));
+    }
+    #[test]
+    fn changes_of_a_version_are_known_only_beside_the_one_before() {
+        let deny = |sources: &[&str]| -> String {
+            sources.iter().map(|source| format!("[[rule]]\nsource = \"{source}\"\npolicy = \"deny\"\n")).collect()
+        };
+        let logged = |version, text| {
+            let [who, why] = ["root", "test"].map(str::to_owned);
+            Logged { version, at_milliseconds: 0, who, why, text }
+        };
+        let versions = [
+            logged(6, Some(deny(&["192.0.2.1"]))),
+            logged(5, Some(deny(&["192.0.2.1"]))),
+            // Version 4 is lost.
+            logged(3, Some(deny(&["192.0.2.1", "192.0.2.2"]))),
+            logged(2, None),
+            logged(1, Some(deny(&["192.0.2.3"]))),
+        ];
+        let changes: Vec<_> = rows(&versions).into_iter().map(|row| row.changes).collect();
+        let first = Some(vec!["+ 192.0.2.3 deny".to_owned()]);
+        assert_eq!(changes, [Some(Vec::new()), None, None, None, first]);
     }
 }

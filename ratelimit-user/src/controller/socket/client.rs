@@ -133,13 +133,15 @@ pub fn stops(pins: &Path, address: &Prefix) -> Vec<Stop> {
     }
 }
 
-/// Returns the oldest events of these limits after this number. Returns None without a daemon, and while it does not
-/// answer.
-#[must_use]
-pub(crate) fn stop_events(pins: &Path, number: u64) -> Option<Events> {
-    match ask(pins, DAEMON, Request::StopEvents(number)) {
-        Ok(Reply::StopEvents(events)) => Some(events),
-        _ => None,
+/// Returns the oldest events of these limits after this number.
+///
+/// # Errors
+///
+/// Fails with [`SocketError`] without a daemon, and while it does not answer.
+pub(crate) fn stop_events(pins: &Path, number: u64) -> Result<Events, SocketError> {
+    match ask(pins, DAEMON, Request::StopEvents(number))? {
+        Reply::StopEvents(events) => Ok(events),
+        _ => Err(SocketError::NoAnswer),
     }
 }
 

@@ -203,11 +203,17 @@ impl Judge {
     /// changed since the change `seen`, or if the host cannot be looked at. This asks the kernel.
     pub(super) fn spared(&self, seen: SparedChange) -> Option<(SparedChange, Vec<(Place, Spared)>)> {
         let (known, of_host) = self.looks.known(now()).ok()?;
-        let ledger = self.lock();
-        let (of_file, proxies) = ledger.terms();
-        let change = (of_file, of_host);
+        let ((of_file, proxies), places) = {
+            let ledger = self.lock();
+            let terms = ledger.terms();
+            if (terms.0, of_host) == seen {
+                return None;
+            }
+            (terms, ledger.in_force.places().collect::<Vec<_>>())
+        };
+        // Nobody waits while very many are compared.
         let spared = |place: Place| Some((place, known.spares(&place, &proxies)?));
-        (change != seen).then(|| (change, ledger.in_force.places().filter_map(spared).collect()))
+        Some(((of_file, of_host), places.into_iter().filter_map(spared).collect()))
     }
 }
 

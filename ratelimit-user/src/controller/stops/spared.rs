@@ -3,7 +3,7 @@
 mod known;
 mod penalty;
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use ratelimit_common::{
     identity::service::{Service, Transport},
@@ -55,33 +55,40 @@ pub(super) enum Spared {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Host {
     /// Its addresses.
-    pub(super) own: Vec<IpAddr>,
+    pub(super) own: BTreeSet<IpAddr>,
     /// The gateways of its routes.
-    pub(super) gateways: Vec<IpAddr>,
+    pub(super) gateways: BTreeSet<IpAddr>,
 }
 
 impl Host {
     /// Asks the kernel.
     pub(super) fn read() -> Result<Self, Error> {
-        Ok(Self { own: places::own()?, gateways: places::gateways()? })
+        Ok(Self { own: canonical(places::own()?), gateways: canonical(places::gateways()?) })
     }
 
     /// Returns why this source is not limited, whatever the rules are. `sessions` are the addresses of SSH clients.
-    pub(super) fn spares(&self, source: Prefix, proxies: &[Prefix], sessions: &[IpAddr]) -> Option<Spared> {
+    pub(super) fn spares(&self, source: Prefix, proxies: &[Prefix], sessions: &BTreeSet<IpAddr>) -> Option<Spared> {
         if source.is_host() && is_special(source) {
             return Some(Spared::Special(source));
         }
         if let Some(proxy) = proxies.iter().find(|proxy| proxy.contains(&source) || source.contains(proxy)) {
             return Some(Spared::Proxy(source, *proxy));
         }
-        let within = |all: &[IpAddr]| {
-            all.iter().map(IpAddr::to_canonical).find(|address| source.contains(&Prefix::host(*address)))
+        // There can be very many.
+        let within = |all: &BTreeSet<IpAddr>| {
+            let next = all.range(source.address()..).next().copied();
+            next.filter(|address| source.contains(&Prefix::host(*address)))
         };
         within(&self.own)
             .map(|own| Spared::Own(source, own))
             .or_else(|| within(&self.gateways).map(|gateway| Spared::Gateway(source, gateway)))
             .or_else(|| within(sessions).map(|peer| Spared::Session(source, peer)))
     }
+}
+
+/// Returns addresses in the form that packets have.
+fn canonical(addresses: impl IntoIterator<Item = IpAddr>) -> BTreeSet<IpAddr> {
+    addresses.into_iter().map(|address| address.to_canonical()).collect()
 }
 
 fn is_special(source: Prefix) -> bool {
@@ -141,7 +148,7 @@ mod tests {
     /// Returns why a source is spared on a host with one address, one gateway, one proxy network and one session in
     /// each family.
     fn spares(source: &str) -> Option<Spared> {
-        let each = |texts: [&str; 2]| texts.map(|text| text.parse().unwrap()).to_vec();
+        let each = |texts: [&str; 2]| canonical(texts.map(|text| text.parse().unwrap()));
         let host = Host { own: each(["192.0.2.1", "2001:db8:1::1"]), gateways: each(["192.0.2.254", "2001:db8:2::1"]) };
         let sessions = each(["::ffff:203.0.113.9", "2001:db8:3::9"]);
         host.spares(prefix(source), &[prefix("198.51.100.0/24"), prefix("2001:db8:4::/65")], &sessions)

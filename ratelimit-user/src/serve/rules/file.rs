@@ -2,9 +2,11 @@
 
 use std::{
     ffi::OsString,
-    fs,
+    fs::{self, File},
     io::{self, Write as _},
+    iter,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 use super::store::{StoreError, Write};
@@ -18,6 +20,8 @@ use crate::{
 
 /// Files with older rules that were set aside.
 const OLDER: u32 = 4;
+/// How long the oldest of them stays at least.
+const NEW: Duration = Duration::from_secs(7 * 24 * 3_600);
 
 /// A file with rules. One server at a time has it.
 #[derive(Debug)]
@@ -69,24 +73,28 @@ impl FileStore {
         replace(&self.path, contents)
     }
 
-    /// Keeps rules in another file. Those that it had stay in further files, the newest ones. Returns the path.
+    /// Keeps rules in another file, unless one has them already. Those that were set aside before stay in further files. An
+    /// engine that lies again and again replaces only its own rules among them. Returns the path.
     pub(super) fn set_aside(&self, contents: &Contents) -> io::Result<PathBuf> {
-        let path = |number: u32| match number {
-            0 => beside(&self.path, "before"),
-            number => beside(&self.path, &format!("before.{number}")),
-        };
+        let newest = beside(&self.path, "before");
+        let older = (1..=OLDER).map(|number| beside(&self.path, &format!("before.{number}")));
+        let paths: Vec<PathBuf> = iter::once(newest.clone()).chain(older).collect();
         let text = stored::write(contents);
-        // Rules that come again and again displace no others.
-        if !file::read(&path(0)).is_ok_and(|before| before.as_ref() == Some(&text)) {
-            for number in (0..OLDER).rev() {
-                match fs::rename(path(number), path(number + 1)) {
+        if let Some(path) = paths.iter().find(|path| file::read(path).is_ok_and(|kept| kept.as_ref() == Some(&text))) {
+            // They are as new as if no file had them.
+            let _ = File::options().append(true).open(path).and_then(|file| file.set_modified(SystemTime::now()));
+            return Ok(path.clone());
+        }
+        if !paths.last().is_some_and(|oldest| is_new(oldest)) {
+            for (from, to) in paths.iter().zip(paths.iter().skip(1)).rev() {
+                match fs::rename(from, to) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                     _ => {}
                 }
             }
         }
-        replace(&path(0), contents)?;
-        Ok(path(0))
+        replace(&newest, contents)?;
+        Ok(newest)
     }
 
     /// Returns the path.
@@ -97,6 +105,12 @@ impl FileStore {
 
 fn replace(path: &Path, contents: &Contents) -> io::Result<()> {
     file::replace(path, |out| out.write_all(stored::write(contents).as_bytes()))
+}
+
+/// Returns whether a file is so new that no other one takes its place. One of the future is.
+fn is_new(path: &Path) -> bool {
+    let written = fs::symlink_metadata(path).and_then(|file| file.modified());
+    written.is_ok_and(|written| !written.elapsed().is_ok_and(|age| age >= NEW))
 }
 
 /// Returns the path of a file beside another one.
@@ -121,14 +135,26 @@ mod tests {
             let text = |name| fs::read_to_string(folder.join(format!("rules.toml.{name}"))).ok();
             names.into_iter().filter_map(text).map(|text| stored::parse(&text).unwrap().version).collect()
         };
+        let before = folder.join("rules.toml.before");
         for version in [1, 1, 2] {
-            assert_eq!(store.set_aside(&contents(version)).unwrap(), folder.join("rules.toml.before"));
+            assert_eq!(store.set_aside(&contents(version)).unwrap(), before);
         }
         assert_eq!(kept(), [2, 1]);
-        for version in 3..8 {
-            store.set_aside(&contents(version)).unwrap();
+        // An engine can show other rules every second.
+        for version in 3..100 {
+            assert_eq!(store.set_aside(&contents(version)).unwrap(), before);
         }
-        assert_eq!(kept(), [7, 6, 5, 4, 3]);
+        assert_eq!(kept(), [99, 4, 3, 2, 1]);
+        let oldest = folder.join("rules.toml.before.4");
+        let age = |path| File::open(path).unwrap().set_modified(SystemTime::now() - NEW).unwrap();
+        // Rules that come again are new again.
+        age(&oldest);
+        assert_eq!(store.set_aside(&contents(1)).unwrap(), oldest);
+        store.set_aside(&contents(100)).unwrap();
+        assert_eq!(kept(), [100, 4, 3, 2, 1]);
+        age(&oldest);
+        store.set_aside(&contents(101)).unwrap();
+        assert_eq!(kept(), [101, 100, 4, 3, 2]);
         fs::remove_dir_all(folder).unwrap();
     }
 }

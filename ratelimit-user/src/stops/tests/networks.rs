@@ -52,6 +52,23 @@ fn addresses_that_were_limited_more_than_an_hour_ago_do_not_count() {
 }
 
 #[test]
+fn limits_that_are_taken_back_do_not_count_for_the_network() {
+    let mut book = limited(4);
+    // Their second limits outlast that of the network.
+    for number in 1..=4 {
+        begun(&mut book, v6(&format!("2001:db8::{number}")), seconds(11));
+    }
+    assert_eq!(begun(&mut book, v6("2001:db8::5"), seconds(12)).0, "2001:db8::/64");
+    for number in 1..=4 {
+        let address = v6(&format!("2001:db8::{number}"));
+        let (_, span, times) = begun(&mut book, address, seconds(40));
+        assert_eq!(times, 3);
+        book.take_back(Place::of(address, PORT), seconds(40) + span);
+    }
+    assert_eq!(begun(&mut book, v6("2001:db8::5"), seconds(41)).0, "2001:db8::5");
+}
+
+#[test]
 fn one_address_that_comes_again_never_widens_its_limit() {
     let (mut book, mut now) = (limited(3), seconds(10));
     for _ in 0..20 {

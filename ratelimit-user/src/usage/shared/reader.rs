@@ -20,8 +20,8 @@ use crate::{
 
 /// The most rows that one command reads of a part.
 const MOST: usize = 1 << 17;
-/// The most calls for the rows of one hour of a part.
-const CALLS: usize = 1 << 12;
+/// The most calls for the rows of a part, besides one for each hour.
+const CALLS: usize = 1 << 14;
 /// The latest time that people can read, in seconds since the Unix epoch: the end of the year 9999.
 const LATEST: u64 = 253_402_207_200;
 
@@ -150,8 +150,9 @@ impl<'a> SharedReader<'a> {
 async fn of_part(engine: &Engine, part: u8, pattern: &str, first: u64) -> Result<Rows, Error> {
     let (store, mut all) = (Store::default(), Rows::default());
     let hours: BTreeSet<_> = store.hours(engine, part).await?.into_iter().collect();
+    let mut calls = 0;
     for hour in hours.range(first..=(LATEST / 3_600).max(first)) {
-        let (mut cursor, mut calls) = (0, 0);
+        let mut cursor = 0;
         loop {
             let Page { next, rows, left_out } = store.rows(engine, part, (*hour, cursor), pattern).await?;
             all.left_out += left_out;
@@ -162,8 +163,9 @@ async fn of_part(engine: &Engine, part: u8, pattern: &str, first: u64) -> Result
                     all.left_out += 1;
                 }
             }
-            (cursor, calls) = (next, calls + 1);
-            if all.rows.len() > MOST || calls > CALLS {
+            calls += usize::from(cursor != 0);
+            cursor = next;
+            if all.rows.len() > MOST || all.left_out > MOST || calls > CALLS {
                 return Err(Error::Excess("the engine".to_owned()));
             }
             if cursor == 0 {

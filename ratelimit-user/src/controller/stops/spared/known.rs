@@ -1,12 +1,13 @@
 //! What the daemon knows of its host and of SSH. Nobody waits for a look of another one while that is known.
 
 use std::{
+    collections::BTreeSet,
     net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use super::{Host, Spared};
+use super::{Host, Spared, canonical};
 use crate::{dataplane::Error, ssh, stops::Place, text::prefix::Prefix};
 
 /// How long the addresses of this host are known, and those of SSH clients. While somebody looks, twice as long.
@@ -19,7 +20,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in crate::controller::stops) struct Known {
     host: Host,
-    sessions: Vec<IpAddr>,
+    sessions: BTreeSet<IpAddr>,
     ssh: Vec<u16>,
 }
 
@@ -27,9 +28,8 @@ impl Known {
     fn read() -> Result<Self, Error> {
         let ssh = ssh::ports();
         let (host, peers) = (Host::read()?, ssh::peers(&ssh)?);
-        let sessions =
-            ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer).chain(peers).collect();
-        Ok(Self { host, sessions, ssh })
+        let sessions = ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer).chain(peers);
+        Ok(Self { host, sessions: canonical(sessions), ssh })
     }
 
     /// Returns why a place is not limited, whatever the rules are.
