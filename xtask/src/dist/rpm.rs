@@ -44,7 +44,7 @@ pub(super) fn build(source: &Source, tree: &Tree, folder: &Path, package: &Path)
 /// Returns the specification. All files are there already.
 fn text(source: &Source, tree: &Tree) -> Result<String> {
     let part = |name: &str| source.script(name);
-    let (installed, upgraded) = (part("installed")?, part("upgraded")?);
+    let (instances, installed, upgraded) = (part("instances")?, part("installed")?, part("upgraded")?);
     let (removing, removed) = (part("removing")?, part("removed")?);
     let mut files = String::new();
     for file in tree.files()? {
@@ -84,12 +84,12 @@ rmdir %{{buildroot}}/usr/share/zsh/vendor-completions
 
 %post
 set -e
-{installed}if [ \"$1\" -gt 1 ]; then
+{instances}{installed}if [ \"$1\" -gt 1 ]; then
 {upgraded}fi
 
 %preun
 set -e
-if [ \"$1\" -eq 0 ]; then
+{instances}if [ \"$1\" -eq 0 ]; then
 {removing}fi
 
 %postun
