@@ -7,7 +7,7 @@ use std::{
     env, fs, iter,
     net::UdpSocket,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output},
     thread,
     time::Instant,
 };
@@ -72,13 +72,18 @@ impl<'a> Root<'a> {
         Self(sandbox)
     }
 
-    /// Runs a program in the root, and returns its output.
-    #[track_caller]
-    fn ok(&self, words: &str) -> String {
+    /// Runs a program in the root.
+    fn output(&self, words: &str) -> Output {
         let mut command = Command::new("chroot");
         command.arg(ROOT).args(words.split_whitespace()).env_clear();
         command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("DEBIAN_FRONTEND", "noninteractive");
-        let output = self.0.output(&mut command);
+        self.0.output(&mut command)
+    }
+
+    /// Runs a program in the root, which must succeed, and returns its output.
+    #[track_caller]
+    fn ok(&self, words: &str) -> String {
+        let output = self.output(words);
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
         assert!(output.status.success(), "{words}: {text}");
         text
@@ -172,6 +177,7 @@ fn a_package_is_installed_upgraded_under_a_flood_removed_and_purged_and_leaves_n
 
     // Without the command, no limit stays.
     root.write("var/lib/ratelimit/state", "x");
+    root.write("etc/ratelimit/check.toml", "# with hashes of tokens\n");
     root.ok("dpkg --remove ratelimit");
     assert_eq!(sandbox.pins(), Vec::<PathBuf>::new());
     assert_eq!(root.ok("cat /etc/ratelimit/ratelimit.toml /var/lib/ratelimit/state"), format!("{changed}x"));
@@ -224,10 +230,75 @@ fn an_rpm_is_installed_replaced_and_erased_with_its_limits() {
     let package = named("RPM_PACKAGE").display().to_string();
     rpm(&format!("--install {package}"));
     root.ok(&format!("ratelimit attach {VICTIM_LINK} --packets 1/d --burst {BURST}"));
-    under_a_flood(&sandbox, || rpm(&format!("--upgrade --force {package}")));
-    assert!(root.ok("ratelimit status").contains(VICTIM_LINK));
+    let next = named("NEXT_RPM_PACKAGE").display().to_string();
+    under_a_flood(&sandbox, || rpm(&format!("--upgrade {next}")));
+    assert!(root.ok("ratelimit --version").contains("ratelimit 0.1.1"));
+    assert!(root.ok("ratelimit status").contains(VICTIM_LINK), "the new version has taken over");
     rpm("--verify ratelimit");
+    let changed = "interfaces = []\n# changed\n";
+    root.write("etc/ratelimit/ratelimit.toml", changed);
     rpm("--erase ratelimit");
     assert_eq!(sandbox.pins(), Vec::<PathBuf>::new());
-    assert_eq!(root.ok("find /etc /usr -xdev -name *ratelimit*"), "");
+    let left = root.ok("find /etc /usr -xdev -name *ratelimit* -type f");
+    assert_eq!(left, "/etc/ratelimit/ratelimit.toml.rpmsave\n");
+    assert_eq!(root.ok("cat /etc/ratelimit/ratelimit.toml.rpmsave"), changed);
+}
+
+#[test]
+#[ignore = "needs the packages, and `cargo xtask dist --check` builds them"]
+fn instances_with_a_daemon_and_pins_of_other_tools_stay_as_they_are() {
+    let sandbox = Sandbox::new();
+    let root = Root::new(&sandbox);
+    root.add_packages();
+    root.ok(&format!("dpkg --install {PACKAGE}"));
+    root.ok(&format!("ratelimit attach {VICTIM_LINK}"));
+    let (held, foreign) = ("/sys/fs/bpf/held", "/sys/fs/bpf/foreign");
+    root.ok(&format!("mkdir {foreign}"));
+    // Maps of another tool, under names of ratelimit's pins.
+    for name in ["CONTROL", "EVENTS", "program"] {
+        root.ok(&format!("ln /sys/fs/bpf/ratelimit/EVENTS {foreign}/{name}"));
+    }
+    root.write("etc/held.toml", "interfaces = [\"lo\"]\n");
+    let mut command = Command::new("chroot");
+    command.args([ROOT, "/usr/sbin/ratelimit", "--pins", held, "run", "--config", "/etc/held.toml"]);
+    let _daemon = sandbox.start(command);
+    while !root.output(&format!("ratelimit --pins {held} reload")).status.success() {
+        thread::yield_now();
+    }
+
+    let text = root.ok(&format!("dpkg --install {NEXT_PACKAGE}"));
+    assert!(text.contains("the daemon of /sys/fs/bpf/held keeps its version"), "{text}");
+    root.ok(&format!("ratelimit --pins {held} reload"));
+
+    let text = root.ok("dpkg --remove ratelimit");
+    assert!(text.contains("a daemon keeps the limits of /sys/fs/bpf/held"), "{text}");
+    assert!(!text.contains(foreign), "{text}");
+    let left: BTreeSet<_> = root.ok("find /sys/fs/bpf -mindepth 1 -maxdepth 2").lines().map(str::to_owned).collect();
+    assert_eq!(left.iter().filter(|pin| pin.starts_with(&format!("{foreign}/"))).count(), 3, "{left:?}");
+    for pin in ["held/CONTROL", "held/program"] {
+        assert!(left.contains(&format!("/sys/fs/bpf/{pin}")), "{pin}: {left:?}");
+    }
+    assert!(!left.contains("/sys/fs/bpf/ratelimit"), "{left:?}");
+    sandbox.leave_pins();
+}
+
+#[test]
+#[ignore = "needs the packages, and `cargo xtask dist --check` builds them"]
+fn a_package_is_removed_although_limits_cannot_be() {
+    let sandbox = Sandbox::new();
+    let root = Root::new(&sandbox);
+    root.add_packages();
+    root.ok(&format!("dpkg --install {PACKAGE}"));
+    root.ok(&format!("ratelimit attach {VICTIM_LINK}"));
+    // Another command has the lock for longer than commands wait.
+    let mut command = Command::new("flock");
+    command.args(["/sys/fs/bpf/ratelimit", "sleep", "60"]);
+    let _command = sandbox.start(command);
+    while root.output("flock --nonblock /sys/fs/bpf/ratelimit true").status.success() {
+        thread::yield_now();
+    }
+    let text = root.ok("dpkg --remove ratelimit");
+    assert!(text.contains("/sys/fs/bpf/ratelimit stays. If it is an instance of ratelimit, its limits stay"), "{text}");
+    assert!(root.ok("dpkg-query --show --showformat=${Status} ratelimit").contains("deinstall ok config-files"));
+    sandbox.leave_pins();
 }
