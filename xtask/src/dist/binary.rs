@@ -73,6 +73,13 @@ fn tools() -> Result<PathBuf> {
     Ok(venv)
 }
 
+/// Returns the folder of the linker, which has the licences of what it links in.
+pub(super) fn linker() -> Result<PathBuf> {
+    let python = tools()?.join("bin/python");
+    let found = output(Command::new(python).args(["-c", "import ziglang; print(ziglang.__path__[0])"]))?;
+    Ok(PathBuf::from(found.trim()))
+}
+
 /// Checks the size, the required C library, the commit, and that no path of this machine is in the binary.
 fn check(source: &Source, binary: &Path) -> Result<()> {
     let data = fs::read(binary).context("cargo has not built the binary")?;

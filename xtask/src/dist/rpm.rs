@@ -51,6 +51,9 @@ fn text(source: &Source, tree: &Tree) -> Result<String> {
         let file = if file == ZSH { ZSH_OF_RPM } else { &file };
         let kind = if file == CONFIGURATION {
             "%config(noreplace) "
+        } else if is_licence(file) {
+            // An installation without documents has licences too.
+            "%license "
         } else if file.starts_with(DOCUMENTS) || file.starts_with("usr/share/man/") {
             "%doc "
         } else {
@@ -104,4 +107,9 @@ if [ \"$1\" -eq 0 ]; then
 %dir /usr/share/doc/ratelimit
 {files}"
     ))
+}
+
+fn is_licence(file: &str) -> bool {
+    let name = file.strip_prefix(DOCUMENTS).unwrap_or_default();
+    name.starts_with("/LICENSE") || name == "/copyright"
 }

@@ -41,11 +41,12 @@ const FILES: [&str; 12] = [
     "/usr/share/ratelimit/ratelimit.toml",
     "/usr/share/zsh/vendor-completions/_ratelimit",
 ];
-const LICENCES: [&str; 7] = [
+const LICENCES: [&str; 8] = [
     "/usr/share/doc/ratelimit/CHANGELOG.md",
     "/usr/share/doc/ratelimit/LICENSE-APACHE",
     "/usr/share/doc/ratelimit/LICENSE-GPL",
     "/usr/share/doc/ratelimit/LICENSE-MIT",
+    "/usr/share/doc/ratelimit/LICENSES-RUST.html",
     "/usr/share/doc/ratelimit/LICENSES-THIRD-PARTY",
     "/usr/share/doc/ratelimit/bill-of-materials.cdx.json",
     "/usr/share/doc/ratelimit/copyright",
