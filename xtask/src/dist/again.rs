@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::{deb, packages, rpm, source::Source, tree::Tree};
+use super::{deb, opened, packages, rpm, source::Source, tree::Tree};
 use crate::{
     other,
     run::{self, run},
@@ -30,6 +30,7 @@ pub(super) fn check(source: &Source, built: &[PathBuf]) -> Result<()> {
     let version =
         run::output(Command::new("chroot").arg(image).args(["ratelimit", "--version"]).env("PATH", "/usr/sbin"))?;
     print!("dist: in the image: {version}");
+    opened::check(source, built)?;
     compare(source, built)?;
     live(source, built)
 }
