@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{
     libc::Libc,
     source::Source,
-    tarball,
+    tarball::{self, digest},
     tree::{BILL, DOCUMENTS, PROGRAM, Tree},
 };
 use crate::{
@@ -156,11 +156,6 @@ impl Blob {
     fn described(&self) -> Value {
         json!({ "mediaType": self.kind, "digest": format!("sha256:{}", self.digest), "size": self.size })
     }
-}
-
-pub(super) fn digest(file: &Path) -> Result<String> {
-    let line = output(Command::new("sha256sum").arg(file))?;
-    Ok(line.split(' ').next().unwrap_or_default().to_owned())
 }
 
 fn copy(from: &Path, to: &PathBuf) -> Result<()> {

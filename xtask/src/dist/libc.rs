@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::image::digest;
+use super::tarball::digest;
 use crate::{
     run::{self, output},
     target,

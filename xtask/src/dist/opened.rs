@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::{image::digest, source::Source};
+use super::{source::Source, tarball::digest};
 use crate::{
     run::{self, output},
     target,
