@@ -39,7 +39,8 @@ fn try_name_version() -> Result<()> {
         None if !is_release => "debug build".to_owned(),
         None => {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
-            watch(&root);
+            // Cargo calls the build script again after a change of one of them.
+            watched(&root).iter().for_each(|file| println!("cargo::rerun-if-changed={file}"));
             described(&root).unwrap_or_else(|| "unknown commit".to_owned())
         }
     };
@@ -54,16 +55,15 @@ fn checked(commit: &str) -> Result<&str> {
     Ok(&commit[..DIGITS])
 }
 
-/// Has cargo call the build script again after a change of the commit or of the sources.
-fn watch(root: &Path) {
+/// Returns the files that a change of the commit or of the sources changes.
+fn watched(root: &Path) -> Vec<String> {
     let head = git(root, &["symbolic-ref", "--quiet", "HEAD"]);
-    let names = ["HEAD", "packed-refs"].into_iter().chain(head.as_deref());
+    // A branch in packed-refs has no file of its own before the next commit, but each commit is in the log.
+    let names = ["HEAD", "packed-refs", "logs/HEAD"].into_iter().chain(head.as_deref());
     let files = names.filter_map(|name| git(root, &["rev-parse", "--path-format=absolute", "--git-path", name]));
     let sources = SOURCES.map(|name| root.join(name).display().to_string());
     // Cargo takes a file that does not exist for changed.
-    files.chain(sources).filter(|file| Path::new(file).exists()).for_each(|file| {
-        println!("cargo::rerun-if-changed={file}");
-    });
+    files.chain(sources).filter(|file| Path::new(file).exists()).collect()
 }
 
 /// Describes the commit of the sources in `root`, if that is the root of a repository.
@@ -118,6 +118,23 @@ mod tests {
         assert_eq!(described(&root).as_ref(), Some(&commit), "other files do not matter");
         fs::write(inner.join("new"), "1").unwrap();
         assert_eq!(described(&root), Some(format!("{commit} with changes")));
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_commit_on_a_packed_branch_changes_a_watched_file() {
+        let root = env::temp_dir().join(format!("ratelimit-watched-{}", process::id()));
+        fs::create_dir_all(&root).unwrap();
+        let run = |words: &str| git(&root, &words.split(' ').collect::<Vec<_>>()).unwrap();
+        let commit = || run("-c user.name=a -c user.email=a commit --quiet --allow-empty --message=a");
+        run("init --quiet");
+        commit();
+        run("pack-refs --all");
+        let files = watched(&root);
+        let texts = || files.iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();
+        let before = texts();
+        commit();
+        assert_ne!(texts(), before);
         fs::remove_dir_all(&root).unwrap();
     }
 }

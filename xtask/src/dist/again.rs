@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::{deb, packages, source::Source, tree::Tree};
+use super::{deb, opened, packages, rpm, source::Source, tree::Tree};
 use crate::{
     other,
     run::{self, run},
@@ -21,12 +21,16 @@ const RELEASE: &str = "bookworm";
 /// The version of the package that the test upgrades to. Its program has another layout of maps.
 const NEXT: &str = "0.1.1";
 
+/// The tests of packages in `tests/tests/commands/packages`. A filter without a test would succeed.
+const TESTS: usize = 5;
+
 /// Runs all checks.
 pub(super) fn check(source: &Source, built: &[PathBuf]) -> Result<()> {
     let image = target::folder("dist")?.join("image");
     let version =
         run::output(Command::new("chroot").arg(image).args(["ratelimit", "--version"]).env("PATH", "/usr/sbin"))?;
     print!("dist: in the image: {version}");
+    opened::check(source, built)?;
     compare(source, built)?;
     live(source, built)
 }
@@ -67,6 +71,8 @@ fn live(source: &Source, built: &[PathBuf]) -> Result<()> {
     let tree = Tree::build(&next, &target::folder("debug")?.join("ratelimit-other"), &folder.join("tree"))?;
     let upgrade = folder.join("next.deb");
     deb::build(&next, &tree, &folder, &upgrade)?;
+    let rpm_upgrade = folder.join(format!("ratelimit-{NEXT}-1.x86_64.rpm"));
+    rpm::build(&next, &tree, &folder, &rpm_upgrade)?;
     let mut test = run::cargo();
     test.args([
         "test",
@@ -79,8 +85,11 @@ fn live(source: &Source, built: &[PathBuf]) -> Result<()> {
         "--nocapture",
         "packages::",
     ]);
-    test.env("CLEAN_ROOT", root).env("NEXT_PACKAGE", upgrade);
-    run(test.env("PACKAGE", &built[1]).env("RPM_PACKAGE", &built[2]))
+    test.env("CLEAN_ROOT", root).env("NEXT_PACKAGE", upgrade).env("NEXT_RPM_PACKAGE", rpm_upgrade);
+    let text = run::output(test.env("PACKAGE", &built[1]).env("RPM_PACKAGE", &built[2]))?;
+    print!("{text}");
+    ensure!(text.contains(&format!(" {TESTS} passed")), "there are not {TESTS} tests of packages any more");
+    Ok(())
 }
 
 /// Returns a folder with a minimal Debian, which is made once.

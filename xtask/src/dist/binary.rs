@@ -29,10 +29,9 @@ pub(super) fn build(source: &Source, folder: &Path) -> Result<PathBuf> {
     let tools = tools()?;
     let target_dir = folder.join("build");
     let mut cargo = Command::new(tools.join("bin/cargo-zigbuild"));
-    cargo.current_dir(&source.root).args(["zigbuild", "--release", "--locked", "--package", "ratelimit-user"]);
+    cargo.current_dir(&source.root).args(["zigbuild", "--profile", "dist", "--locked", "--package", "ratelimit-user"]);
     cargo.args(["--target", &format!("{TARGET}.{}.{}", GLIBC.0, GLIBC.1), "--target-dir"]).arg(&target_dir);
     cargo.env("SOURCE_COMMIT", &source.commit).env("SOURCE_DATE_EPOCH", &source.epoch);
-    cargo.env("CARGO_PROFILE_RELEASE_STRIP", "symbols");
     // Paths of this machine would get into messages of panics.
     let places =
         [(source.root.clone(), "/ratelimit"), (target_dir.clone(), "/ratelimit/target"), (cargo_home(), "/cargo")];
@@ -50,7 +49,7 @@ pub(super) fn build(source: &Source, folder: &Path) -> Result<PathBuf> {
     );
     cargo.env("PATH", path.context("PATH has a folder with a colon")?);
     run::run(&mut cargo)?;
-    let binary = target_dir.join(TARGET).join("release/ratelimit");
+    let binary = target_dir.join(TARGET).join("dist/ratelimit");
     check(source, &binary)?;
     Ok(binary)
 }
@@ -71,6 +70,13 @@ fn tools() -> Result<PathBuf> {
     run::run(pip.arg(&wanted).env("PIP_DISABLE_PIP_VERSION_CHECK", "1"))?;
     fs::write(done, text).context("cannot note what is installed")?;
     Ok(venv)
+}
+
+/// Returns the folder of the linker, which has the licences of what it links in.
+pub(super) fn linker() -> Result<PathBuf> {
+    let python = tools()?.join("bin/python");
+    let found = output(Command::new(python).args(["-c", "import ziglang; print(ziglang.__path__[0])"]))?;
+    Ok(PathBuf::from(found.trim()))
 }
 
 /// Checks the size, the required C library, the commit, and that no path of this machine is in the binary.

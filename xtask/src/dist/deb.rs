@@ -69,15 +69,17 @@ Description: limits packets and bytes of each source, in the kernel
 /// Returns the scripts of the package with their names.
 fn scripts(source: &Source) -> Result<[(&'static str, String); 3]> {
     let part = |name: &str| source.script(name);
-    let (installed, upgraded) = (part("installed")?, part("upgraded")?);
+    let (instances, installed, upgraded) = (part("instances")?, part("installed")?, part("upgraded")?);
     let (removing, removed, purged) = (part("removing")?, part("removed")?, part("purged")?);
     let begin = "#!/bin/sh\nset -e\n";
     Ok([
         (
             "postinst",
-            format!("{begin}if [ \"$1\" = configure ]; then\n{installed}if [ -n \"$2\" ]; then\n{upgraded}fi\nfi\n"),
+            format!(
+                "{begin}{instances}if [ \"$1\" = configure ]; then\n{installed}if [ -n \"$2\" ]; then\n{upgraded}fi\nfi\n"
+            ),
         ),
-        ("prerm", format!("{begin}if [ \"$1\" = remove ]; then\n{removing}fi\n")),
+        ("prerm", format!("{begin}{instances}if [ \"$1\" = remove ]; then\n{removing}fi\n")),
         (
             "postrm",
             format!("{begin}if [ \"$1\" = remove ]; then\n{removed}fi\nif [ \"$1\" = purge ]; then\n{purged}fi\n"),

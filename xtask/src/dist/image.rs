@@ -12,16 +12,18 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::{
+    libc::Libc,
     source::Source,
-    tarball,
-    tree::{DOCUMENTS, PROGRAM, Tree},
+    tarball::{self, digest},
+    tree::{BILL, DOCUMENTS, PROGRAM, Tree},
 };
 use crate::{
     run::{self, output},
-    setup::unpacked,
     target,
 };
 
+/// The name of the image. Without a registry, engines would add different ones.
+const NAME: &str = "localhost/ratelimit";
 /// The folder of libraries, in packages and in the image.
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 /// The program that loads libraries.
@@ -35,7 +37,7 @@ const MOUNT_POINTS: [&str; 6] = ["etc/ratelimit", "proc", "run/ratelimit", "sys"
 pub(super) fn build(source: &Source, tree: &Tree, folder: &Path, package: &Path) -> Result<()> {
     let (root, layout) = (folder.join("image"), folder.join("layout"));
     target::renew(&root)?;
-    fill(tree, &root)?;
+    fill(tree, &Libc::download(folder)?, &root)?;
     let blobs = layout.join("blobs/sha256");
     target::renew(&layout)?;
     fs::create_dir_all(&blobs).context("cannot make a folder")?;
@@ -61,13 +63,17 @@ pub(super) fn build(source: &Source, tree: &Tree, folder: &Path, package: &Path)
         "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{unpacked}")] },
         "history": [{ "created": created, "created_by": "cargo xtask dist" }],
     });
+    // All engines give the image this name. Docker reads this file, and others read the index.
+    let name = format!("{NAME}:{}", source.version);
     let config = Blob::json(&config, "application/vnd.oci.image.config.v1+json", folder, &blobs)?;
+    let of_docker = json!([{ "Config": config.place(), "RepoTags": [name], "Layers": [layer.place()] }]);
+    write(&layout.join("manifest.json"), &of_docker.to_string())?;
     let kind = "application/vnd.oci.image.manifest.v1+json";
     let manifest =
         json!({ "schemaVersion": 2, "mediaType": kind, "config": config.described(), "layers": [layer.described()] });
     let mut manifest = Blob::json(&manifest, kind, folder, &blobs)?.described();
     manifest["platform"] = json!({ "architecture": "amd64", "os": "linux" });
-    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": source.version });
+    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": name, "io.containerd.image.name": name });
     let index = json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.index.v1+json",
@@ -80,23 +86,26 @@ pub(super) fn build(source: &Source, tree: &Tree, folder: &Path, package: &Path)
 }
 
 /// Puts the files of the image into `root`.
-fn fill(tree: &Tree, root: &Path) -> Result<()> {
-    unpacked::LIBC.provide()?;
-    let libc = target::folder("libc6")?;
+fn fill(tree: &Tree, libc: &Libc, root: &Path) -> Result<()> {
     copy(&tree.root.join(PROGRAM), &root.join(PROGRAM))?;
     for entry in fs::read_dir(tree.root.join(DOCUMENTS)).context("no licences")? {
         let entry = entry?;
         copy(&entry.path(), &root.join(DOCUMENTS).join(entry.file_name()))?;
     }
+    let bill = fs::read(tree.root.join(BILL)).context("no bill of materials")?;
+    let mut bill: Value = serde_json::from_slice(&bill).context("the bill of materials is no JSON")?;
+    bill["components"].as_array_mut().context("the bill of materials has no components")?.push(libc.component());
+    write(&root.join(BILL), &(serde_json::to_string_pretty(&bill)? + "\n"))?;
     for library in libraries(&tree.root.join(PROGRAM))? {
-        let found = [LIBRARIES.to_owned(), format!("usr/{LIBRARIES}")].map(|folder| libc.join(folder).join(&library));
+        let found =
+            [LIBRARIES.to_owned(), format!("usr/{LIBRARIES}")].map(|folder| libc.folder.join(folder).join(&library));
         let found = found.iter().find(|path| path.is_file());
         let found = found.with_context(|| format!("the package libc6 has no {library}"))?;
         let folder = if library == LOADER { "lib64" } else { LIBRARIES };
         copy(found, &root.join(folder).join(&library))?;
     }
     for licence in LICENCES {
-        copy(&libc.join(licence), &root.join(licence))?;
+        copy(&libc.folder.join(licence), &root.join(licence))?;
     }
     for folder in MOUNT_POINTS {
         fs::create_dir_all(root.join(folder)).context("cannot make a folder")?;
@@ -140,14 +149,13 @@ impl Blob {
         Self::of(&file, kind, blobs)
     }
 
+    fn place(&self) -> String {
+        format!("blobs/sha256/{}", self.digest)
+    }
+
     fn described(&self) -> Value {
         json!({ "mediaType": self.kind, "digest": format!("sha256:{}", self.digest), "size": self.size })
     }
-}
-
-fn digest(file: &Path) -> Result<String> {
-    let line = output(Command::new("sha256sum").arg(file))?;
-    Ok(line.split(' ').next().unwrap_or_default().to_owned())
 }
 
 fn copy(from: &Path, to: &PathBuf) -> Result<()> {

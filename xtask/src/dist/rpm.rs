@@ -44,13 +44,16 @@ pub(super) fn build(source: &Source, tree: &Tree, folder: &Path, package: &Path)
 /// Returns the specification. All files are there already.
 fn text(source: &Source, tree: &Tree) -> Result<String> {
     let part = |name: &str| source.script(name);
-    let (installed, upgraded) = (part("installed")?, part("upgraded")?);
+    let (instances, installed, upgraded) = (part("instances")?, part("installed")?, part("upgraded")?);
     let (removing, removed) = (part("removing")?, part("removed")?);
     let mut files = String::new();
     for file in tree.files()? {
         let file = if file == ZSH { ZSH_OF_RPM } else { &file };
         let kind = if file == CONFIGURATION {
             "%config(noreplace) "
+        } else if is_licence(file) {
+            // An installation without documents has licences too.
+            "%license "
         } else if file.starts_with(DOCUMENTS) || file.starts_with("usr/share/man/") {
             "%doc "
         } else {
@@ -84,12 +87,12 @@ rmdir %{{buildroot}}/usr/share/zsh/vendor-completions
 
 %post
 set -e
-{installed}if [ \"$1\" -gt 1 ]; then
+{instances}{installed}if [ \"$1\" -gt 1 ]; then
 {upgraded}fi
 
 %preun
 set -e
-if [ \"$1\" -eq 0 ]; then
+{instances}if [ \"$1\" -eq 0 ]; then
 {removing}fi
 
 %postun
@@ -104,4 +107,9 @@ if [ \"$1\" -eq 0 ]; then
 %dir /usr/share/doc/ratelimit
 {files}"
     ))
+}
+
+fn is_licence(file: &str) -> bool {
+    let name = file.strip_prefix(DOCUMENTS).unwrap_or_default();
+    name.starts_with("/LICENSE") || name == "/copyright"
 }

@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::PathBuf, process::Command};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::{run::output, target};
 
@@ -27,14 +27,19 @@ impl Source {
         let root: PathBuf = target::workspace().components().collect();
         let git = |words: &[&str]| output(Command::new("git").arg("-C").arg(&root).args(words));
         let given = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-        let (commit, epoch) = if let (Some(commit), Some(epoch)) = (given("SOURCE_COMMIT"), given("SOURCE_DATE_EPOCH"))
-        {
-            (commit, epoch)
-        } else {
-            let changes =
-                git(&["status", "--porcelain"]).context("without git, set SOURCE_COMMIT and SOURCE_DATE_EPOCH")?;
+        let given = (given("SOURCE_COMMIT"), given("SOURCE_DATE_EPOCH"));
+        let (commit, epoch) = if root.join(".git").exists() {
+            let changes = git(&["status", "--porcelain"])?;
             ensure!(changes.is_empty(), "commit your changes first: packages name the commit of their sources");
-            (git(&["rev-parse", "HEAD"])?, git(&["log", "-1", "--format=%ct"])?)
+            let commit = git(&["rev-parse", "HEAD"])?;
+            let is_same = given.0.is_none_or(|given| given == commit.trim());
+            ensure!(is_same, "SOURCE_COMMIT is not the commit of this checkout, {}: unset it", commit.trim());
+            (commit, git(&["log", "-1", "--format=%ct"])?)
+        } else {
+            let (Some(commit), Some(epoch)) = given else {
+                bail!("without git, set SOURCE_COMMIT and SOURCE_DATE_EPOCH");
+            };
+            (commit, epoch)
         };
         let (commit, epoch) = (commit.trim().to_owned(), epoch.trim().to_owned());
         ensure!(epoch.bytes().all(|byte| byte.is_ascii_digit()), "SOURCE_DATE_EPOCH must be a number of seconds");
@@ -47,6 +52,7 @@ impl Source {
         date.env("LC_ALL", "C").args(["--utc", &format!("--date=@{}", self.epoch), &format!("+{format}")]);
         Ok(output(&mut date)?.trim().to_owned())
     }
+
     /// Returns a part of the scripts that package managers run.
     pub(super) fn script(&self, name: &str) -> Result<String> {
         let path = self.root.join(format!("dist/package/{name}.sh"));

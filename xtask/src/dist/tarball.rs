@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context as _, Result};
 
 use super::{source::Source, tree::Tree};
-use crate::run;
+use crate::run::{self, output};
 
 /// Packs the files of a package into one folder of an archive.
 pub(super) fn build(source: &Source, tree: &Tree, archive: &Path) -> Result<()> {
@@ -28,4 +28,10 @@ pub(super) fn pack(source: &Source, folder: &Path, prefix: Option<&str>, archive
 pub(super) fn compress(file: &Path) -> Result<()> {
     let _ = fs::remove_file(file.with_added_extension("gz"));
     run::run(Command::new("gzip").args(["--no-name", "--best"]).arg(file)).context("cannot compress an archive")
+}
+
+/// Returns the SHA-256 of a file.
+pub(super) fn digest(file: &Path) -> Result<String> {
+    let line = output(Command::new("sha256sum").arg(file))?;
+    Ok(line.split(' ').next().unwrap_or_default().to_owned())
 }

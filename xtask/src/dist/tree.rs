@@ -20,6 +20,8 @@ pub(super) const CONFIGURATION: &str = "etc/ratelimit/ratelimit.toml";
 pub(super) const PROGRAM: &str = "usr/sbin/ratelimit";
 /// The folder of licences.
 pub(super) const DOCUMENTS: &str = "usr/share/doc/ratelimit";
+/// The bill of materials.
+pub(super) const BILL: &str = "usr/share/doc/ratelimit/bill-of-materials.cdx.json";
 /// Completions of zsh, where Debian has them.
 pub(super) const ZSH: &str = "usr/share/zsh/vendor-completions/_ratelimit";
 
@@ -79,8 +81,9 @@ impl Tree {
         run::run(Command::new(&program).arg("manual").arg(&manual))?;
         run::run(Command::new("gzip").args(["--no-name", "--best", "--recursive"]).arg(&manual))?;
         let parts = materials::parts(source)?;
-        tree.write(&format!("{DOCUMENTS}/bill-of-materials.cdx.json"), materials::bill(source, &parts)?.as_bytes())?;
+        tree.write(BILL, materials::bill(source, &parts)?.as_bytes())?;
         tree.write(&format!("{DOCUMENTS}/LICENSES-THIRD-PARTY"), licences::texts(&parts)?.as_bytes())?;
+        tree.copy(&licences::of_rust(source)?, &format!("{DOCUMENTS}/LICENSES-RUST.html"))?;
         run::run(Command::new("chmod").args(["--recursive", "u=rwX,go=rX"]).arg(&tree.root))?;
         Ok(tree)
     }

@@ -28,12 +28,6 @@ pub(crate) const NGINX: Unpacked = Unpacked { packages: &["nginx"], programs: &[
 /// one in PATH is not found.
 pub(crate) const WRK: Unpacked =
     Unpacked { packages: &["wrk", "libluajit2-5.1-2"], programs: &["usr/bin/wrk"], version: "--version" };
-/// The C library of the image for containers, with its licence.
-pub(crate) const LIBC: Unpacked = Unpacked {
-    packages: &["libc6", "base-files"],
-    programs: &["usr/share/doc/libc6/copyright", "usr/share/common-licenses/LGPL-2.1"],
-    version: "--version",
-};
 /// The engine of a fleet for the tests (2 MB), with its libraries.
 pub(crate) const REDIS: Unpacked = Unpacked {
     packages: &["redis", "redis-server", "redis-tools", "libjemalloc2", "liblzf1"],

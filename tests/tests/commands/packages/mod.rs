@@ -2,12 +2,14 @@
 //!
 //! `cargo xtask dist --check` builds the packages and names them in the environment.
 
+mod kept;
+
 use std::{
     collections::BTreeSet,
     env, fs, iter,
     net::UdpSocket,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output},
     thread,
     time::Instant,
 };
@@ -41,11 +43,12 @@ const FILES: [&str; 12] = [
     "/usr/share/ratelimit/ratelimit.toml",
     "/usr/share/zsh/vendor-completions/_ratelimit",
 ];
-const LICENCES: [&str; 7] = [
+const LICENCES: [&str; 8] = [
     "/usr/share/doc/ratelimit/CHANGELOG.md",
     "/usr/share/doc/ratelimit/LICENSE-APACHE",
     "/usr/share/doc/ratelimit/LICENSE-GPL",
     "/usr/share/doc/ratelimit/LICENSE-MIT",
+    "/usr/share/doc/ratelimit/LICENSES-RUST.html",
     "/usr/share/doc/ratelimit/LICENSES-THIRD-PARTY",
     "/usr/share/doc/ratelimit/bill-of-materials.cdx.json",
     "/usr/share/doc/ratelimit/copyright",
@@ -72,13 +75,18 @@ impl<'a> Root<'a> {
         Self(sandbox)
     }
 
-    /// Runs a program in the root, and returns its output.
-    #[track_caller]
-    fn ok(&self, words: &str) -> String {
+    /// Runs a program in the root.
+    fn output(&self, words: &str) -> Output {
         let mut command = Command::new("chroot");
         command.arg(ROOT).args(words.split_whitespace()).env_clear();
         command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("DEBIAN_FRONTEND", "noninteractive");
-        let output = self.0.output(&mut command);
+        self.0.output(&mut command)
+    }
+
+    /// Runs a program in the root, which must succeed, and returns its output.
+    #[track_caller]
+    fn ok(&self, words: &str) -> String {
+        let output = self.output(words);
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
         assert!(output.status.success(), "{words}: {text}");
         text
@@ -172,6 +180,7 @@ fn a_package_is_installed_upgraded_under_a_flood_removed_and_purged_and_leaves_n
 
     // Without the command, no limit stays.
     root.write("var/lib/ratelimit/state", "x");
+    root.write("etc/ratelimit/check.toml", "# with hashes of tokens\n");
     root.ok("dpkg --remove ratelimit");
     assert_eq!(sandbox.pins(), Vec::<PathBuf>::new());
     assert_eq!(root.ok("cat /etc/ratelimit/ratelimit.toml /var/lib/ratelimit/state"), format!("{changed}x"));
@@ -224,10 +233,16 @@ fn an_rpm_is_installed_replaced_and_erased_with_its_limits() {
     let package = named("RPM_PACKAGE").display().to_string();
     rpm(&format!("--install {package}"));
     root.ok(&format!("ratelimit attach {VICTIM_LINK} --packets 1/d --burst {BURST}"));
-    under_a_flood(&sandbox, || rpm(&format!("--upgrade --force {package}")));
-    assert!(root.ok("ratelimit status").contains(VICTIM_LINK));
+    let next = named("NEXT_RPM_PACKAGE").display().to_string();
+    under_a_flood(&sandbox, || rpm(&format!("--upgrade {next}")));
+    assert!(root.ok("ratelimit --version").contains("ratelimit 0.1.1"));
+    assert!(root.ok("ratelimit status").contains(VICTIM_LINK), "the new version has taken over");
     rpm("--verify ratelimit");
+    let changed = "interfaces = []\n# changed\n";
+    root.write("etc/ratelimit/ratelimit.toml", changed);
     rpm("--erase ratelimit");
     assert_eq!(sandbox.pins(), Vec::<PathBuf>::new());
-    assert_eq!(root.ok("find /etc /usr -xdev -name *ratelimit*"), "");
+    let left = root.ok("find /etc /usr -xdev -name *ratelimit* -type f");
+    assert_eq!(left, "/etc/ratelimit/ratelimit.toml.rpmsave\n");
+    assert_eq!(root.ok("cat /etc/ratelimit/ratelimit.toml.rpmsave"), changed);
 }
