@@ -20,11 +20,12 @@ fn instances_with_a_daemon_and_pins_of_other_tools_stay_as_they_are() {
     for name in ["CONTROL", "EVENTS", "program"] {
         root.ok(&format!("ln /sys/fs/bpf/ratelimit/EVENTS {foreign}/{name}"));
     }
-    root.write("etc/held.toml", "interfaces = [\"lo\"]\n");
+    root.write("etc/held.toml", "interfaces = [\"lo\"]\n[interface.lo]\nmode = \"generic\"\n");
     let mut command = Command::new("chroot");
     command.args([ROOT, "/usr/sbin/ratelimit", "--pins", held, "run", "--config", "/etc/held.toml"]);
-    let _daemon = sandbox.start(command);
+    let mut daemon = sandbox.start(command);
     while !root.output(&format!("ratelimit --pins {held} reload")).status.success() {
+        assert!(daemon.child.try_wait().unwrap().is_none(), "the daemon has ended");
         thread::yield_now();
     }
 
