@@ -5,10 +5,7 @@ const SHOWN: usize = 60;
 
 /// Returns the beginning of a text, escaped.
 pub(crate) fn excerpt(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => escaped(&text[..end]) + "…",
-        None => escaped(text),
-    }
+    within(SHOWN, text)
 }
 
 /// The number of characters of a message about a text.
@@ -16,22 +13,36 @@ const MESSAGE: usize = 300;
 
 /// Returns a message that can repeat parts of a hostile text, as one line within bounds.
 pub(crate) fn message(text: &str) -> String {
-    match text.char_indices().nth(MESSAGE) {
-        Some((end, _)) => escaped(text.get(..end).unwrap_or_default()) + "…",
-        None => escaped(text),
+    within(MESSAGE, text)
+}
+
+/// Returns as much of a text as has so many characters, escaped.
+fn within(most: usize, text: &str) -> String {
+    let (mut shown, mut count) = (String::new(), 0);
+    for character in text.chars() {
+        let end = shown.len();
+        push(&mut shown, character);
+        count += shown.get(end..).unwrap_or_default().chars().count();
+        if count > most {
+            shown.truncate(end);
+            return shown + "…";
+        }
     }
+    shown
 }
 
 /// Returns a text in which characters are escaped that would control the terminal, or that cannot be seen.
 pub(crate) fn escaped(text: &str) -> String {
     let mut shown = String::new();
-    for character in text.chars() {
-        match character {
-            '"' | '\'' | '\\' => shown.push(character),
-            _ => shown.extend(character.escape_debug()),
-        }
-    }
+    text.chars().for_each(|character| push(&mut shown, character));
     shown
+}
+
+fn push(shown: &mut String, character: char) {
+    match character {
+        '"' | '\'' | '\\' => shown.push(character),
+        _ => shown.extend(character.escape_debug()),
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +65,8 @@ mod tests {
     fn a_message_is_one_line_within_bounds() {
         assert_eq!(message("unknown field `a\nb`"), "unknown field `a\\nb`");
         assert_eq!(message(&"\u{e9}".repeat(1_000)), "\u{e9}".repeat(MESSAGE) + "…");
+        // Ten characters stand for each of these.
+        assert_eq!(message(&"\u{10ffff}".repeat(1_000)), "\\u{10ffff}".repeat(MESSAGE / 10) + "…");
     }
 
     #[test]
