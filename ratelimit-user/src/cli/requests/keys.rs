@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct RuleOptions {
-    /// File with the whole rule, as TOML or JSON: its keys alone, or a table [[check]] as `get` prints it. - is standard input
+    /// File with the whole rule, as TOML or JSON: its keys alone, or the table that `get` prints. - is standard input
     #[arg(long, value_name = "FILE|-", conflicts_with_all = ["limits", "key", "matches", "algorithm", "burst", "throttle", "shadow", "identity_life", "ipv6_prefix", "clients"])]
     file: Option<PathBuf>,
     /// Rates that all hold, such as 100/h,3/m. A new rule needs them
