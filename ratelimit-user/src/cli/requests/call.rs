@@ -51,7 +51,7 @@ impl Call<'_> {
         Self { method: Method::GET, path: path.into(), condition: None, body: "" }
     }
 
-    /// Makes the call. Fails if the server cannot be reached, or refuses it with another status than 404.
+    /// Makes the call. Fails if the server cannot be reached, or refuses it. That a rule is missing is an answer.
     pub(super) fn make(&self, server: &Server) -> Result<Answered> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let answer = runtime.block_on(async { timeout(TIME, self.exchange(server)).await });
@@ -62,11 +62,12 @@ impl Call<'_> {
                 excerpt(&String::from_utf8_lossy(&body))
             )
         })?;
-        if status.is_success() || status == StatusCode::NOT_FOUND {
-            return Ok(Answered { status, version, body });
-        }
         let error = body.get("error").and_then(Value::as_str).map_or_else(|| status.to_string(), escaped);
         match status {
+            StatusCode::NOT_FOUND if error.starts_with("not found") => {
+                bail!("{} has no rules of callers: name the address `http` of the server ({error})", server.address)
+            }
+            _ if status.is_success() || status == StatusCode::NOT_FOUND => Ok(Answered { status, version, body }),
             StatusCode::UNAUTHORIZED if server.token.is_none() => bail!("{error} (give --token-file FILE)"),
             _ => bail!(error),
         }

@@ -118,8 +118,8 @@ fn condition(version: Option<u64>) -> (HeaderName, HeaderValue) {
     HeaderValue::from_str(&format!("\"{version}\"")).map_or(any, |version| (IF_MATCH, version))
 }
 
-/// Returns an answer that is not 404.
+/// Returns the answer about a rule that still exists.
 fn found(answer: Answered) -> Result<Answered> {
     let is_found = answer.status != StatusCode::NOT_FOUND;
-    is_found.then_some(answer).ok_or_else(|| anyhow!("this server has no rules service: it needs a newer version"))
+    is_found.then_some(answer).ok_or_else(|| anyhow!("the rule was deleted meanwhile"))
 }

@@ -13,7 +13,7 @@ use crate::{
     },
     limit::excess,
     settings::Switch,
-    text::{request_rate::RequestRate, units},
+    text::{excerpt::message, request_rate::RequestRate, units},
 };
 
 /// The most attributes by which a rule counts.
@@ -176,7 +176,8 @@ fn unknown_attribute(name: &str, attributes: &[String]) -> String {
     match nearest(name, attributes.iter().map(String::as_str)) {
         Some(nearest) => format!("unknown attribute: did you mean {nearest}?"),
         None => {
-            format!("unknown attribute: expected {}, or one that `attributes` in [serve] names", attributes.join(", "))
+            let known = message(&attributes.join(", "));
+            format!("unknown attribute: expected {known}, or one that `attributes` in [serve] names")
         }
     }
 }

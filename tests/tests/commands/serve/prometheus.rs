@@ -51,6 +51,9 @@ fn prometheus_finds_every_series_of_the_dashboard_and_of_the_alerts() {
     server.reaches(refused, 2);
     server.reaches("sum(ratelimit_check_decisions_total)", 5);
 
+    let error = Ratelimit::new(&sandbox).fails("rules get create-url --server http://127.0.0.1:9465");
+    assert!(error.contains("127.0.0.1:9465 has no rules of callers: name the address `http`"), "{error}");
+
     let page = call(9465, "/metrics", None);
     promtool(&["check", "metrics"], &page);
     let (exported, alerts) = (names(&page), fs::read_to_string(ALERTS).unwrap());

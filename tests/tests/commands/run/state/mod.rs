@@ -15,7 +15,7 @@ use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::footprint::kilobytes;
+use super::footprint::memory;
 
 /// A part of an IPv6 source with a rule of its own.
 const PART: &str = "[[rule]]\nsource = \"fd00:9:0:8::5\"\npackets = \"1/d\"\nburst = 4\n";
@@ -173,8 +173,8 @@ fn of_very_many_debts_the_longest_are_kept() {
     ratelimit.ok("detach --all");
     let (daemon, line) = start(&sandbox, &ratelimit, &folder);
     assert!(line.ends_with("restored debts: 100000, bans: 0"), "{line}");
-    let (now, most) = (kilobytes(&daemon, "RssAnon"), kilobytes(&daemon, "VmHWM"));
-    assert!(now < 30_000 && most < 60_000, "{now} kB, at most {most} kB");
+    let (now, most) = memory(&daemon);
+    assert!(now < 15_000 && most < 40_000, "{now} kB, at most {most} kB");
     daemon.end();
     ratelimit.ok("detach --all");
     // A smaller instance keeps the longest one too.
