@@ -85,7 +85,8 @@ fn a_client_that_one_host_stops_is_limited_on_others_unless_they_spare_it() {
         assert!(after < Duration::from_secs(3), "{after:?}");
         Flood::of(Frame::ack(PEER_IPV4, 8_443)).send(&hosts.hosts[1], 500);
         let why = second.json("why 10.9.0.2 --service tcp/8443");
-        assert!(why["passed"]["packets"].as_u64().unwrap() <= 50, "{why}");
+        // What passed is an estimate.
+        assert!(why["dropped"]["packets"].as_u64().unwrap() >= 450, "{why}");
         let stop = &why["stops"][0];
         let expected = [json!("host0"), json!("login"), Value::Null, Value::Null, Value::Null];
         assert_eq!(["host", "rule", "client", "user", "connection"].map(|key| stop[key].clone()), expected);
