@@ -87,9 +87,46 @@ fn git(root: &Path, words: &[&str]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, path::PathBuf};
 
     use super::*;
+
+    /// A repository in a folder of its own, which goes with it.
+    struct Repository(PathBuf);
+
+    impl Repository {
+        fn named(name: &str) -> Self {
+            let root = env::temp_dir().join(format!("ratelimit-{name}-{}", process::id()));
+            fs::create_dir(&root).unwrap();
+            let repository = Self(root);
+            repository.git("init --quiet");
+            repository
+        }
+
+        fn git(&self, words: &str) -> String {
+            git(&self.0, &words.split(' ').collect::<Vec<_>>()).unwrap()
+        }
+
+        /// Commits all files, and returns the digits of the commit.
+        fn commit(&self) -> String {
+            self.git("add .");
+            self.git("-c user.name=a -c user.email=a commit --quiet --allow-empty --message=a");
+            self.git("rev-parse HEAD")[..DIGITS].to_owned()
+        }
+
+        /// Adds a file, with the folder of it.
+        fn add(&self, name: &str) {
+            let file = self.0.join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "1").unwrap();
+        }
+    }
+
+    impl Drop for Repository {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
 
     #[test]
     fn only_commits_are_accepted_from_the_environment() {
@@ -102,39 +139,28 @@ mod tests {
 
     #[test]
     fn a_repository_has_a_commit_and_a_folder_in_it_has_none() {
-        let root = env::temp_dir().join(format!("ratelimit-commit-{}", process::id()));
-        let inner = root.join("ratelimit-user");
-        fs::create_dir_all(&inner).unwrap();
-        let run = |words: &str| git(&root, &words.split(' ').collect::<Vec<_>>()).unwrap();
-        run("init --quiet");
-        assert_eq!(described(&root), None, "there is no commit yet");
-        fs::write(inner.join("file"), "1").unwrap();
-        run("add .");
-        run("-c user.name=a -c user.email=a commit --quiet --message=a");
-        let commit = format!("commit {}", &run("rev-parse HEAD")[..DIGITS]);
-        assert_eq!(described(&root).as_ref(), Some(&commit));
-        assert_eq!(described(&inner), None, "another repository's commit is not ours");
-        fs::write(root.join("other"), "1").unwrap();
-        assert_eq!(described(&root).as_ref(), Some(&commit), "other files do not matter");
-        fs::write(inner.join("new"), "1").unwrap();
-        assert_eq!(described(&root), Some(format!("{commit} with changes")));
-        fs::remove_dir_all(&root).unwrap();
+        let repository = Repository::named("commit");
+        let root = &repository.0;
+        assert_eq!(described(root), None, "there is no commit yet");
+        repository.add("ratelimit-user/file");
+        let commit = format!("commit {}", repository.commit());
+        assert_eq!(described(root).as_ref(), Some(&commit));
+        assert_eq!(described(&root.join("ratelimit-user")), None, "another repository's commit is not ours");
+        repository.add("other");
+        assert_eq!(described(root).as_ref(), Some(&commit), "other files do not matter");
+        repository.add("ratelimit-user/new");
+        assert_eq!(described(root), Some(format!("{commit} with changes")));
     }
 
     #[test]
     fn a_commit_on_a_packed_branch_changes_a_watched_file() {
-        let root = env::temp_dir().join(format!("ratelimit-watched-{}", process::id()));
-        fs::create_dir_all(&root).unwrap();
-        let run = |words: &str| git(&root, &words.split(' ').collect::<Vec<_>>()).unwrap();
-        let commit = || run("-c user.name=a -c user.email=a commit --quiet --allow-empty --message=a");
-        run("init --quiet");
-        commit();
-        run("pack-refs --all");
-        let files = watched(&root);
+        let repository = Repository::named("watched");
+        repository.commit();
+        repository.git("pack-refs --all");
+        let files = watched(&repository.0);
         let texts = || files.iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();
         let before = texts();
-        commit();
+        repository.commit();
         assert_ne!(texts(), before);
-        fs::remove_dir_all(&root).unwrap();
     }
 }
