@@ -6,14 +6,19 @@ use ratelimit_tests::{Sandbox, VICTIM_LINK};
 
 use super::{NEXT_PACKAGE, PACKAGE, ROOT, Root};
 
+/// Returns a root with the package, whose command has attached to an interface.
+fn attached(sandbox: &Sandbox) -> Root<'_> {
+    let root = Root::new(sandbox);
+    root.ok(&format!("dpkg --install {PACKAGE}"));
+    root.ok(&format!("ratelimit attach {VICTIM_LINK}"));
+    root
+}
+
 #[test]
 #[ignore = "needs the packages, and `cargo xtask dist --check` builds them"]
 fn instances_with_a_daemon_and_pins_of_other_tools_stay_as_they_are() {
     let sandbox = Sandbox::new();
-    let root = Root::new(&sandbox);
-    root.add_packages();
-    root.ok(&format!("dpkg --install {PACKAGE}"));
-    root.ok(&format!("ratelimit attach {VICTIM_LINK}"));
+    let root = attached(&sandbox);
     let (held, foreign) = ("/sys/fs/bpf/held", "/sys/fs/bpf/foreign");
     root.ok(&format!("mkdir {foreign}"));
     // Maps of another tool, under names of ratelimit's pins.
@@ -49,10 +54,7 @@ fn instances_with_a_daemon_and_pins_of_other_tools_stay_as_they_are() {
 #[ignore = "needs the packages, and `cargo xtask dist --check` builds them"]
 fn a_package_is_removed_although_limits_cannot_be() {
     let sandbox = Sandbox::new();
-    let root = Root::new(&sandbox);
-    root.add_packages();
-    root.ok(&format!("dpkg --install {PACKAGE}"));
-    root.ok(&format!("ratelimit attach {VICTIM_LINK}"));
+    let root = attached(&sandbox);
     // Another command has the lock for longer than commands wait.
     let mut command = Command::new("flock");
     command.args(["/sys/fs/bpf/ratelimit", "sleep", "60"]);

@@ -62,7 +62,7 @@ const NEXT_PACKAGE: &str = "/root/next.deb";
 /// What dpkg and the commands for users write besides the package: their own records, and copies of earlier files.
 const RECORDS: [&str; 3] = ["/var/lib/dpkg", "/var/log", "/var/cache"];
 
-/// A minimal Debian over the one that is named, which stays as it is.
+/// A minimal Debian over the one that is named, which stays as it is. It has the packages, and none is installed.
 struct Root<'a>(&'a Sandbox);
 
 impl<'a> Root<'a> {
@@ -72,6 +72,10 @@ impl<'a> Root<'a> {
             cd /run/root/merged; mount --rbind /sys sys; mount --rbind /dev dev; mount -t proc proc proc";
         let output = sandbox.output(Command::new("sh").args(["-c", script, "sh"]).arg(named("CLEAN_ROOT")));
         assert!(output.status.success(), "{output:?}");
+        for (variable, file) in [("PACKAGE", PACKAGE), ("NEXT_PACKAGE", NEXT_PACKAGE)] {
+            let package = named(variable);
+            sandbox.victim(|| fs::copy(package, Path::new(ROOT).join(file.trim_start_matches('/')))).unwrap();
+        }
         Self(sandbox)
     }
 
@@ -90,14 +94,6 @@ impl<'a> Root<'a> {
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
         assert!(output.status.success(), "{words}: {text}");
         text
-    }
-
-    /// Puts both packages into the root.
-    fn add_packages(&self) {
-        for (variable, file) in [("PACKAGE", PACKAGE), ("NEXT_PACKAGE", NEXT_PACKAGE)] {
-            let package = named(variable);
-            self.0.victim(|| fs::copy(package, Path::new(ROOT).join(file.trim_start_matches('/')))).unwrap();
-        }
     }
 
     /// Returns all files and folders except records of other programs, and the texts of the lists of users.
@@ -150,7 +146,6 @@ fn under_a_flood<T>(sandbox: &Sandbox, work: impl FnOnce() -> T) -> T {
 fn a_package_is_installed_upgraded_under_a_flood_removed_and_purged_and_leaves_nothing() {
     let sandbox = Sandbox::new();
     let root = Root::new(&sandbox);
-    root.add_packages();
     let before = root.state();
 
     // The installation limits nothing, and starts nothing.
@@ -193,7 +188,6 @@ fn a_package_is_installed_upgraded_under_a_flood_removed_and_purged_and_leaves_n
 fn an_upgrade_restarts_the_service_without_a_gap_and_a_purge_ends_it() {
     let sandbox = Sandbox::new();
     let root = Root::new(&sandbox);
-    root.add_packages();
     let systemd = Systemd::in_root(&sandbox, Path::new(ROOT));
     systemd.ok(&format!("dpkg --install {PACKAGE}"));
     for unit in ["ratelimit", "ratelimit-check"] {
