@@ -116,6 +116,7 @@ mod tests {
         assert!(changes(&after, &after).is_empty());
         assert_eq!(few(&found), format!("{} and 1 more", found[..3].join(", ")));
     }
+
     #[test]
     fn changes_of_a_version_are_known_only_beside_the_one_before() {
         let deny = |sources: &[&str]| -> String {
