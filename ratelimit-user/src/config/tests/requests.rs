@@ -143,6 +143,14 @@ fn problems_have_their_place_and_say_what_to_do() {
 }
 
 #[test]
+fn very_many_attributes_are_not_all_named() {
+    let attributes: Vec<String> = (0..500).map(|number| format!("attribute-{number}")).collect();
+    let text = format!("[serve]\nattributes = {attributes:?}\n{RULE}key = \"zz\"\n");
+    let problem = problem(&text);
+    assert!(problem.ends_with("…, or one that `attributes` in [serve] names") && problem.len() < 500, "{problem}");
+}
+
+#[test]
 fn usage_is_kept_only_where_the_file_names_a_file_for_it() {
     let usage = |keys: &str| requests::parse(&format!("[serve]\n{keys}\n{RULE}")).map(|requests| requests.usage);
     assert_eq!(usage(""), Ok(None));
