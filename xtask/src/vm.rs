@@ -38,13 +38,20 @@ pub(crate) struct Args {
     /// Run only tests whose names contain this; can be repeated
     #[arg(long = "test", value_name = "NAME")]
     tests: Vec<String>,
+    /// Run the selection of tests that `cargo xtask test` runs
+    #[arg(long, conflicts_with = "tests")]
+    selection: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let names = if args.kernels.is_empty() { &Name::ALL } else { args.kernels.as_slice() };
     setup::run()?;
     let (kernels, missing) = available(names);
-    let extent = if args.tests.is_empty() { Extent::Everything } else { Extent::Named(args.tests.clone()) };
+    let extent = match args.tests.as_slice() {
+        [] if args.selection => Extent::Selection,
+        [] => Extent::Everything,
+        names => Extent::Named(names.to_vec()),
+    };
     let outcome = test(&kernels, &extent);
     for Missing { kernel, reason } in &missing {
         println!("vm: KERNEL {} COULD NOT BE RUN: {reason}", kernel.text());
@@ -176,7 +183,9 @@ fn programs() -> Result<Vec<(PathBuf, PathBuf)>> {
     let mut tests = vec!["test", "--no-run", "--workspace"];
     tests.extend(suite::PROGRAMS.iter().flat_map(|name| ["--test", name]));
     let mut programs = Vec::new();
-    for (name, path) in product.into_iter().chain(executables(&tests)?) {
+    // Cargo also builds the programs beside the tests, which guests have no room for.
+    let tests = executables(&tests)?.into_iter().filter(|(name, _)| suite::PROGRAMS.contains(&name.as_str()));
+    for (name, path) in product.into_iter().chain(tests) {
         let folder = if name == "ratelimit" { "/usr/sbin" } else { "/tests" };
         programs.push((path, Path::new(folder).join(name)));
     }

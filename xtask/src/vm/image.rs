@@ -81,8 +81,8 @@ impl Base {
         }
         for (program, place) in programs {
             let copy = add(&root, program, place)?;
-            // Debug information is most of a debug build, and unpacking it takes time in guests.
-            output(Command::new("strip").arg("--strip-debug").arg(copy))?;
+            // Debug information and symbols are most of a debug build, and guests unpack everything into their memory.
+            output(Command::new("strip").arg("--strip-all").arg(copy))?;
         }
         for program in PROGRAMS.map(Path::new) {
             add(&root, program, program)?;

@@ -19,6 +19,9 @@ const ACCELERATOR: &str = "tcg,thread=single";
 /// QEMU 7.2 emulates CMPXCHG16B with wrong flags, which causes a double fault. Kernels work without the instruction.
 const PROCESSOR: &str = "max,cx16=off";
 
+/// Memory of a guest. Half of it is for the initial file system, which takes 160 MB.
+const MEMORY: &str = "1536M";
+
 /// Messages of the guest's kernel about its own failure.
 const ALARMS: [&str; 4] = ["Kernel panic", "Oops", "BUG:", "general protection fault"];
 
@@ -65,7 +68,7 @@ impl<'a> Machine<'a> {
         let mut qemu = Command::new("timeout");
         qemu.args(["--foreground", "--kill-after=5", &TIME_LIMIT.to_string(), "qemu-system-x86_64"]);
         qemu.args(["-accel", &env::var("VM_ACCEL").unwrap_or_else(|_| ACCELERATOR.to_owned())]);
-        qemu.args(["-cpu", PROCESSOR, "-smp", "2", "-m", "1G", "-nodefaults", "-no-user-config", "-no-reboot"]);
+        qemu.args(["-cpu", PROCESSOR, "-smp", "2", "-m", MEMORY, "-nodefaults", "-no-user-config", "-no-reboot"]);
         qemu.args(["-display", "none", "-append", KERNEL_ARGUMENTS]);
         qemu.arg("-kernel").arg(self.kernel.image()).arg("-initrd").arg(self.initramfs);
         for card in CARDS {
