@@ -52,6 +52,7 @@ pub use product::{
     schema,
     sharing::{Decided, Sharing},
     trace::{Call, Fault, Traced, traced, traced_daemon, try_traced},
+    unpacked,
 };
 pub use reference::{disagreement, expected, reply};
 pub use sandbox::{

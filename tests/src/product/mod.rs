@@ -11,4 +11,4 @@ pub(crate) mod redis;
 pub mod schema;
 pub(crate) mod sharing;
 pub(crate) mod trace;
-mod unpacked;
+pub mod unpacked;

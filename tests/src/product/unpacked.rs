@@ -11,13 +11,19 @@ use std::{
 /// # Panics
 ///
 /// If it is missing.
-pub(crate) fn program(package: &str, name: &str, version: &str) -> Command {
+#[must_use]
+pub fn program(package: &str, name: &str, version: &str) -> Command {
     find(package, name, version).unwrap_or_else(|| panic!("no {name}: run `cargo xtask setup`"))
 }
 
 /// Returns the command of a program in a package, with the libraries of the package. `version` is the argument with which
 /// it ends successfully. None if it is missing.
-pub(crate) fn find(package: &str, name: &str, version: &str) -> Option<Command> {
+///
+/// # Panics
+///
+/// If this program has no path.
+#[must_use]
+pub fn find(package: &str, name: &str, version: &str) -> Option<Command> {
     let executable = env::current_exe().expect("no path of the test");
     let is_there = |usr: &PathBuf| {
         ["bin", "sbin"].map(|folder| usr.join(folder).join(name)).into_iter().find(|path| path.is_file())
@@ -29,6 +35,7 @@ pub(crate) fn find(package: &str, name: &str, version: &str) -> Option<Command> 
     let command = || {
         let mut command = Command::new(&path);
         command.env("LD_LIBRARY_PATH", usr.join(Path::new(&triple)));
+        command.env("PYTHONPATH", usr.join("lib/python3/dist-packages"));
         command
     };
     let output = command().arg(version).output();

@@ -11,6 +11,7 @@ mod detach;
 mod doctor;
 mod errors;
 mod events;
+mod integrations;
 mod limit;
 mod lists;
 mod locks;

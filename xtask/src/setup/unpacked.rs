@@ -35,13 +35,20 @@ pub(crate) const REDIS: Unpacked = Unpacked {
     version: "--version",
 };
 
+/// What bans clients by their lines in logs. It runs in Python.
+pub(crate) const FAIL2BAN: Unpacked = Unpacked {
+    packages: &["fail2ban"],
+    programs: &["usr/bin/fail2ban-server", "usr/bin/fail2ban-client"],
+    version: "--version",
+};
+
 /// Finds or downloads all servers of the tests.
 ///
 /// # Errors
 ///
 /// Fails if one is missing and cannot be downloaded.
 pub(crate) fn for_tests() -> Result<()> {
-    [PROMETHEUS, REDIS, NGINX].iter().try_for_each(Unpacked::provide)
+    [PROMETHEUS, REDIS, NGINX, FAIL2BAN].iter().try_for_each(Unpacked::provide)
 }
 
 impl Unpacked {

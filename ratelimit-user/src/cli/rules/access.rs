@@ -2,13 +2,14 @@
 
 use std::{path::Path, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use ratelimit_common::{identity::service::Service, limits::policy::Policy, rules::comment::Comment};
 use serde::Serialize;
 
 use super::{
     change::{self, Request, comment},
     delete,
+    delete_commented::{self, Commented},
     delete_many::{self, Rules},
     hits::{self, OfRules},
     set_many::{self, Fresh},
@@ -85,8 +86,11 @@ pub(crate) enum DenyCommand {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Deletion {
     /// Addresses or prefixes, exactly as they were added; or - to read prefixes from standard input, one per line
-    #[arg(value_name = "CIDR|-", required = true)]
+    #[arg(value_name = "CIDR|-", required_unless_present = "comment")]
     prefixes: Vec<OneOrMany<Prefix>>,
+    /// Delete only rules with this comment, of every service without `--service`. Without a prefix, delete all of them
+    #[arg(long, value_name = "TEXT", value_parser = comment, conflicts_with = "skip_bad")]
+    comment: Option<Comment>,
     /// Only packets of this service: tcp, udp or sctp, also with a port or a range of ports (udp/53, tcp/8000-8099);
     /// tcp-syn (new connections); icmp, gre, esp, ah, ipip; or a protocol number
     #[arg(long, value_name = "PROTO[/PORT[-PORT]]")]
@@ -233,13 +237,21 @@ impl Verdict {
 
     fn delete(&self, which: &Deletion, force: bool, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
-        let Deletion { prefixes, service, skip_bad, if_exists } = which;
-        let (service, skip_bad, if_exists) = (service.map_or(Service::Any, |service| service.0), *skip_bad, *if_exists);
+        let Deletion { prefixes, comment, service, skip_bad, if_exists } = which;
+        let (only, skip_bad, if_exists) = (service.map(|service| service.0), *skip_bad, *if_exists);
+        let service = only.unwrap_or(Service::Any);
         let name = &format!("rule {}", self.name);
         let matches = &|spec: &RuleSpec| spec.policy == self.policy;
         let lifts_bans = self.policy == Policy::DENIED;
         let rules = Rules { service, force, skip_bad, if_exists, name, matches, lifts_bans };
-        let Some(prefixes) = listed(prefixes, skip_bad)? else {
+        let listed = if prefixes.is_empty() { Some(Vec::new()) } else { listed(prefixes, skip_bad)? };
+        if let Some(comment) = comment {
+            let prefixes =
+                listed.context("--comment needs prefixes as arguments, or none: standard input has no comments")?;
+            let which = Commented { comment: comment.get().unwrap_or_default(), prefixes: &prefixes, service: only };
+            return delete_commented::delete(&rules, &which, pins, output);
+        }
+        let Some(prefixes) = listed else {
             return delete_many::delete(&rules, pins, output);
         };
         let targets: Vec<_> = prefixes.iter().map(|prefix| Target::prefix(*prefix).of(service)).collect();

@@ -1,0 +1,156 @@
+//! A real fail2ban with the action file of the package.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use ratelimit_tests::{Flood, Frame, Process, Ratelimit, Sandbox, unpacked};
+use serde_json::{Value, json};
+
+/// The folder of fail2ban in the sandbox's own `/run`, which ends with the sandbox.
+const FOLDER: &str = "/run/fail2ban";
+/// Time in which fail2ban must act. It reads its log once a second.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A fail2ban with one jail, `web`, which bans after two lines in its log.
+struct Fail2ban<'a> {
+    sandbox: &'a Sandbox,
+    ratelimit: &'a Ratelimit<'a>,
+    process: Option<Process>,
+}
+
+impl<'a> Fail2ban<'a> {
+    fn start(sandbox: &'a Sandbox, ratelimit: &'a Ratelimit<'a>) -> Self {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
+        let action = fs::read_to_string(repository.join("dist/fail2ban/ratelimit.conf")).unwrap();
+        let program = ratelimit.command("").get_program().to_str().unwrap().to_owned();
+        let action = action.replace("ratelimit = ratelimit ", &format!("ratelimit = {program} "));
+        let files = [
+            ("action.d/ratelimit.conf", action),
+            (
+                "filter.d/web.conf",
+                "[Definition]\ndatepattern = {^LN-BEG}EPOCH\nfailregex = ^\\s*refused <HOST>$\n".to_owned(),
+            ),
+            (
+                "fail2ban.conf",
+                format!(
+                    "[Definition]\nloglevel = INFO\nlogtarget = {FOLDER}/own.log\n\
+                syslogsocket = auto\nsocket = {FOLDER}/sock\npidfile = {FOLDER}/pid\ndbfile = {FOLDER}/db\n\
+                dbpurgeage = 1d\ndbmaxmatches = 10\n[Thread]\nstacksize = 0\n"
+                ),
+            ),
+            (
+                "jail.conf",
+                format!(
+                    "[web]\nenabled = true\nfilter = web\nbackend = polling\nlogpath = {FOLDER}/web.log\n\
+                maxretry = 2\nusedns = no\nignoreself = false\nfindtime = 1h\nbantime = 1h\naction = ratelimit\n"
+                ),
+            ),
+            ("web.log", String::new()),
+        ];
+        sandbox.victim(|| {
+            for (name, text) in &files {
+                let path = PathBuf::from(FOLDER).join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+        });
+        let mut fail2ban = Self { sandbox, ratelimit, process: None };
+        fail2ban.run();
+        fail2ban
+    }
+
+    /// Starts the server. It answers when this returns.
+    fn run(&mut self) {
+        let mut server = Self::program("fail2ban-server");
+        server.args(["-f", "start"]).stdout(Stdio::null());
+        self.process = Some(self.sandbox.start(server));
+        self.wait("no answer", || self.sandbox.output(Self::program("fail2ban-client").arg("ping")).status.success());
+    }
+
+    fn program(name: &str) -> Command {
+        let mut command = unpacked::program("fail2ban", name, "--version");
+        command.args(["-c", FOLDER, "-s", &format!("{FOLDER}/sock"), "-p", &format!("{FOLDER}/pid")]);
+        command
+    }
+
+    fn client(&self, words: &str) {
+        let output = self.sandbox.output(Self::program("fail2ban-client").args(words.split(' ')));
+        assert!(output.status.success(), "{words}: {output:?}\n{}", self.log());
+    }
+
+    /// Writes two lines with this address to the log of the jail.
+    fn offend(&self, address: &str) {
+        self.sandbox.victim(|| {
+            let mut log = fs::OpenOptions::new().append(true).open(format!("{FOLDER}/web.log")).unwrap();
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+            write!(log, "{now} refused {address}\n{now} refused {address}\n").unwrap();
+        });
+    }
+
+    /// Waits until exactly these sources are denied, and returns their rules.
+    fn denied(&self, sources: &[&str]) -> Value {
+        let list = || self.ratelimit.json("deny list");
+        let is_so = || list().as_array().unwrap().iter().map(|rule| &rule["source"]).eq(sources.iter().copied());
+        self.wait(&format!("not denied: {sources:?}"), is_so);
+        list()
+    }
+
+    fn wait(&self, what: &str, is_so: impl Fn() -> bool) {
+        let begin = Instant::now();
+        while !is_so() {
+            assert!(begin.elapsed() < PATIENCE, "{what}: {}", self.log());
+            thread::yield_now();
+        }
+    }
+
+    fn log(&self) -> String {
+        self.sandbox.victim(|| fs::read_to_string(format!("{FOLDER}/own.log")).unwrap_or_default())
+    }
+}
+
+#[test]
+fn fail2ban_bans_and_unbans_at_the_card_and_leaves_rules_of_the_operator() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("deny add 10.9.0.1 10.9.0.2");
+    let mut fail2ban = Fail2ban::start(&sandbox, &ratelimit);
+    fail2ban.offend("10.9.0.66");
+    fail2ban.offend("2001:db8::66");
+    let rules = fail2ban.denied(&["10.9.0.1", "10.9.0.2", "10.9.0.66", "2001:db8::66"]);
+    assert_eq!(rules[2]["comment"], json!("fail2ban web"));
+    assert!((3_500..=3_600).contains(&rules[2]["expires_in_seconds"].as_u64().unwrap()), "{rules}");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 10);
+    assert_eq!(ratelimit.json("deny list --hits")[2]["hits"]["dropped"]["packets"], json!(10));
+    // A second ban is no error, and one of a denied source leaves its rule.
+    fail2ban.client("set web banip 10.9.0.2");
+    fail2ban.client("unban 10.9.0.66");
+    fail2ban.client("unban 10.9.0.2");
+    fail2ban.denied(&["10.9.0.1", "10.9.0.2", "2001:db8::66"]);
+    // Bans return with fail2ban.
+    fail2ban.client("stop");
+    let _ = fail2ban.process.take().unwrap().wait();
+    fail2ban.denied(&["10.9.0.1", "10.9.0.2"]);
+    fail2ban.run();
+    fail2ban.denied(&["10.9.0.1", "10.9.0.2", "2001:db8::66"]);
+    fail2ban.client("set web bantime -1");
+    fail2ban.client("set web banip 10.9.0.77");
+    let rules = fail2ban.denied(&["10.9.0.1", "10.9.0.2", "10.9.0.77", "2001:db8::66"]);
+    assert_eq!(rules[2]["expires_in_seconds"], json!(null));
+    fail2ban.client("unban --all");
+    fail2ban.denied(&["10.9.0.1", "10.9.0.2"]);
+    let log = fail2ban.log();
+    assert!(!log.contains("ERROR"), "{log}");
+    // A rule allow stays, and the log says so.
+    ratelimit.ok("allow add 10.9.0.88");
+    fail2ban.offend("10.9.0.88");
+    fail2ban.wait("no error", || fail2ban.log().contains("ERROR"));
+    assert_eq!(ratelimit.json("allow list")[0]["source"], json!("10.9.0.88"));
+    ratelimit.ok("detach --all");
+}

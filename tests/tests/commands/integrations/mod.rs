@@ -1,0 +1,3 @@
+//! Other software that uses the product.
+
+mod fail2ban;
