@@ -2,6 +2,7 @@
 
 mod call;
 mod change;
+mod file;
 mod keys;
 mod read;
 mod server;
