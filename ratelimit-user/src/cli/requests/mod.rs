@@ -10,7 +10,10 @@ mod server;
 use anyhow::Result;
 
 use self::{keys::RuleOptions, server::ServerOptions};
-use crate::cli::print::{answer::Answer, output::Output};
+use crate::{
+    cli::print::{answer::Answer, output::Output},
+    config::requests,
+};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -22,6 +25,7 @@ pub(crate) enum Command {
     /// Print one rule, as `set --file` takes it
     Get {
         /// Name of the rule
+        #[arg(value_parser = rule_name)]
         name: String,
         #[command(flatten)]
         server: ServerOptions,
@@ -34,6 +38,7 @@ pub(crate) enum Command {
     /// command fails and changes nothing.
     Set {
         /// Name of the rule
+        #[arg(value_parser = rule_name)]
         name: String,
         #[command(flatten)]
         rule: Box<RuleOptions>,
@@ -49,6 +54,7 @@ pub(crate) enum Command {
     /// Delete a rule
     Delete {
         /// Name of the rule
+        #[arg(value_parser = rule_name)]
         name: String,
         /// Delete this version only
         #[arg(long, value_name = "N")]
@@ -64,6 +70,14 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: ServerOptions,
     },
+}
+
+/// Reads the name of a rule. The server tells what else is wrong with it.
+fn rule_name(name: &str) -> Result<String, &'static str> {
+    if requests::is_reserved(name) {
+        return Err("this name is reserved, so no rule has it: `ratelimit rules log` lists changes");
+    }
+    Ok(name.to_owned())
 }
 
 pub(crate) fn run(command: &Command, output: Output) -> Result<Answer> {
