@@ -34,7 +34,7 @@ struct Set<'a> {
     new: &'a Keys,
 }
 
-/// The result of `delete`.
+/// The result of `del`.
 #[derive(Debug, Serialize)]
 struct Deleted<'a> {
     name: &'a str,

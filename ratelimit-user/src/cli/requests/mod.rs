@@ -1,4 +1,4 @@
-//! `ratelimit rules list | get | set | delete | log`: the rules of a running server for requests.
+//! `ratelimit rules list | get | set | del | log`: the rules of a running server for requests.
 
 mod call;
 mod change;
@@ -52,7 +52,8 @@ pub(crate) enum Command {
         server: ServerOptions,
     },
     /// Delete a rule
-    Delete {
+    #[command(visible_alias = "delete")]
+    Del {
         /// Name of the rule
         #[arg(value_parser = rule_name)]
         name: String,
@@ -88,6 +89,6 @@ pub(crate) fn run(command: &Command, output: Output) -> Result<Answer> {
         Command::Set { name, rule, version, dry_run, server } => {
             change::set(&server.open()?, name, rule, *version, *dry_run, output)
         }
-        Command::Delete { name, version, server } => change::delete(&server.open()?, name, *version, output),
+        Command::Del { name, version, server } => change::delete(&server.open()?, name, *version, output),
     }
 }
