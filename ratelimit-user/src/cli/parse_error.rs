@@ -1,11 +1,19 @@
 //! What is wrong with a command line, in one line with a tip.
 
+use std::{
+    error::Error as _,
+    num::{IntErrorKind, ParseIntError},
+};
+
 use clap::{
     Command, Error,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
 use crate::dataplane::rules::target::Sources;
+
+/// The similarity from which on an option is worth a tip, from 0 to 1. Less similar ones are seldom the intended ones.
+const ALIKE: f64 = 0.8;
 
 /// Words for commands that other tools have, and the command here.
 const SYNONYMS: [(&[&str], &str); 6] = [
@@ -28,13 +36,15 @@ pub(super) fn one_line(error: &Error, all: Command, words: impl Iterator<Item = 
     let text = error.to_string();
     let message = text.strip_prefix("error: ").unwrap_or(&text);
     let lines = message.lines().map(str::trim).take_while(|line| !line.is_empty() && !line.starts_with("Usage:"));
-    let message = lines.collect::<Vec<_>>().join(" ");
-    let help = help_for(all, words);
+    let message = of_number(lines.collect::<Vec<_>>().join(" "), error);
+    let words: Vec<_> = words.collect();
+    let (command, help) = innermost(all, &words);
     let tip = match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => of_command(word, &help),
+        (ErrorKind::UnknownArgument, _) => similar_option(error).or_else(|| equals_sign(&command, &words)),
         _ => None,
     };
-    // For options, the parser suggests names of similar letters, which are seldom the intended ones.
+    // For unknown options, its tips are how to pass them as values.
     let similar = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
     let similar = similar.filter(|_| error.kind() != ErrorKind::UnknownArgument);
     let tip = tip.or_else(|| similar.map(str::to_owned)).unwrap_or_else(|| format!("see `{help}`"));
@@ -57,13 +67,48 @@ fn of_command(word: &str, help: &str) -> Option<String> {
     is_source.then(|| format!("`ratelimit {verb} {word}` sets its rule"))
 }
 
-/// Returns the help command for these words of a command line.
-fn help_for(mut command: Command, words: impl Iterator<Item = String>) -> String {
+/// Returns a tip about an option that is written almost as the unknown one.
+fn similar_option(error: &Error) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    };
+    let (found, similar) = (text(ContextKind::InvalidArg)?, text(ContextKind::SuggestedArg)?);
+    let alike = strsim::jaro(found.trim_start_matches('-'), similar.trim_start_matches('-'));
+    (alike >= ALIKE).then(|| format!("a similar option exists: '{similar}'"))
+}
+
+/// Returns a tip about a value that stands behind an option without the sign in between.
+fn equals_sign(command: &Command, words: &[String]) -> Option<String> {
+    words.iter().zip(words.iter().skip(1)).find_map(|(name, value)| {
+        let long = name.strip_prefix("--")?;
+        let option = command.get_arguments().find(|option| option.get_long() == Some(long))?;
+        let is_value = option.get_possible_values().iter().any(|possible| possible.matches(value, false));
+        (option.is_require_equals_set() && is_value).then(|| format!("write `{name}={value}`"))
+    })
+}
+
+/// Puts what the library says about a number in plain words.
+fn of_number(message: String, error: &Error) -> String {
+    let Some(problem) = error.source().and_then(|source| source.downcast_ref::<ParseIntError>()) else {
+        return message;
+    };
+    let Some(start) = message.strip_suffix(&problem.to_string()) else { return message };
+    let plain = match problem.kind() {
+        IntErrorKind::PosOverflow => "the number is too large",
+        IntErrorKind::NegOverflow => "the number is too small",
+        _ => "expected a whole number",
+    };
+    format!("{start}{plain}")
+}
+
+/// Returns the command that these words of a command line name, and the help command for it.
+fn innermost(mut command: Command, words: &[String]) -> (Command, String) {
     let mut help = "ratelimit help".to_owned();
-    for word in words.filter(|word| !word.starts_with('-')) {
-        let Some(found) = command.find_subcommand(&word).cloned() else { break };
-        help = format!("{help} {word}");
+    for word in words.iter().filter(|word| !word.starts_with('-')) {
+        let Some(found) = command.find_subcommand(word).cloned() else { break };
+        help = format!("{help} {}", found.get_name());
         command = found;
     }
-    help
+    (command, help)
 }

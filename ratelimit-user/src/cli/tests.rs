@@ -101,6 +101,13 @@ fn words_of_other_tools_have_a_tip() {
         ("allow 192.0.2.1", "ratelimit allow add 192.0.2.1"),
         ("limit default", "ratelimit limit set default"),
         ("statsu", "status"),
+        ("rules set a --limit 5/m", "(a similar option exists: '--limits')"),
+        ("attach eth0 --iface eth1", "unexpected argument '--iface' found (see `ratelimit help attach`)"),
+        ("rules set a --shadow off", "unexpected argument 'off' found (write `--shadow=off`)"),
+        ("rules set --shadow off a", "unexpected argument 'a' found (write `--shadow=off`)"),
+        ("rules set a --shadow b", "unexpected argument 'b' found (see `ratelimit help rules set`)"),
+        ("usage --top x --file FILE", "'x' for '--top <N>': expected a whole number (see `ratelimit help usage`)"),
+        ("usage --top 99999999999999999999 --file FILE", "'--top <N>': the number is too large ("),
     ] {
         let words = || line.split(' ');
         let error = accepts(words()).unwrap_err();

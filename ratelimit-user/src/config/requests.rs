@@ -20,12 +20,15 @@ use std::{
 use serde::Deserialize;
 use toml::de::DeTable;
 
-pub use self::listen::{Listen, Listens};
 use self::{
     encryption::Encryption,
     serve::{Serve, ServeOptions},
     tokens::Token,
     written::Keys,
+};
+pub use self::{
+    listen::{Listen, Listens},
+    name::is_reserved,
 };
 use super::{
     daemon::fleet::{self, Fleet},

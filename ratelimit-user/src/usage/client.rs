@@ -93,6 +93,12 @@ impl FromStr for Pair {
 }
 
 impl Pair {
+    /// Returns the name of the attribute.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns text that each client of this kind has in the file.
     pub(super) fn part(&self) -> String {
         format!("[\"{}\",", self.name)

@@ -1,6 +1,10 @@
 //! The file, as commands read it while the server writes.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
 
 use rusqlite::{Connection, OpenFlags, Row};
 
@@ -127,6 +131,24 @@ impl<'a> Reader<'a> {
         let read = || -> rusqlite::Result<_> {
             let mut query = self.connection.prepare("SELECT DISTINCT rule FROM client ORDER BY rule LIMIT ?1")?;
             query.query_map([most], |row| row.get(0))?.collect()
+        };
+        read().map_err(|cause| schema::error(self.path, cause))
+    }
+
+    /// Returns the names of the attributes of all clients, or of those under a rule.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read.
+    pub fn attributes(&self, rule: Option<&str>) -> Result<BTreeSet<String>, UsageError> {
+        let read = || -> rusqlite::Result<_> {
+            let mut query = self.connection.prepare("SELECT name FROM client WHERE ?1 IS NULL OR rule = ?1")?;
+            let mut clients = query.query([rule])?;
+            let mut attributes = BTreeSet::new();
+            while let Some(row) = clients.next()? {
+                attributes.extend(client(row, 0)?.into_iter().map(|(name, _)| name));
+            }
+            Ok(attributes)
         };
         read().map_err(|cause| schema::error(self.path, cause))
     }

@@ -56,7 +56,7 @@ fn invalid_costs_are_refused_and_missing_costs_exit_with_status_1() {
         ("udp/53 0", "invalid value '0' for '<N>': 0 is not in 1..=50"),
         ("udp/53 51", "invalid value '51' for '<N>': 51 is not in 1..=50"),
         ("udp/53 -1", "unexpected argument '-1' found"),
-        ("udp/53 many", "invalid value 'many' for '<N>': invalid digit found in string"),
+        ("udp/53 many", "invalid value 'many' for '<N>': expected a whole number"),
         ("udp/53", "the following required arguments were not provided: <N>"),
         (
             "any 5",

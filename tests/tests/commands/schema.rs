@@ -128,7 +128,7 @@ fn the_output_of_every_command_matches_the_schema() {
         seen.insert(run(&ratelimit, words, input));
     }
     // The tests of `serve` run them with a server.
-    seen.extend(["list", "get", "set", "delete", "log"].map(|name| format!("rules-{name}")));
+    seen.extend(["list", "get", "set", "del", "log"].map(|name| format!("rules-{name}")));
     // `events` does not end by itself, and `usage` needs a server. Their own tests run them.
     seen.extend(["events", "usage"].map(str::to_owned));
     let mut commands = commands(&ratelimit);

@@ -34,7 +34,7 @@ struct Set<'a> {
     new: &'a Keys,
 }
 
-/// The result of `delete`.
+/// The result of `del`.
 #[derive(Debug, Serialize)]
 struct Deleted<'a> {
     name: &'a str,
@@ -57,10 +57,17 @@ pub(super) fn set(
     let old_version = old_version.flatten();
     let keys = &options.keys(name, old)?;
     let body = serde_json::to_string(keys)?;
+    let made = |call: Call<'_>| {
+        let answer = call.make(server).and_then(found);
+        answer.map_err(|error| match options.to_remove(&error.to_string(), old) {
+            Some(key) => anyhow!("{error} (`--unset {key}` removes it)"),
+            None => error,
+        })
+    };
     let done = |action, version| Set { name, action, old_version, version, old, new: keys };
     if is_dry {
         let path = format!("{}?dry-run=true", path(name));
-        found(Call { method: Method::PUT, path, condition: None, body: &body }.make(server)?)?;
+        made(Call { method: Method::PUT, path, condition: None, body: &body })?;
         output.print(&done("check", None), |out| {
             writeln!(out, "{name}: the rule can be set; nothing is changed")?;
             changes(out, old, keys)
@@ -73,7 +80,7 @@ pub(super) fn set(
         return Ok(Answer::Unchanged);
     }
     let condition = Some(condition(expected));
-    let answer = found(Call { method: Method::PUT, path: path(name), condition, body: &body }.make(server)?)?;
+    let answer = made(Call { method: Method::PUT, path: path(name), condition, body: &body })?;
     let action = if expected.is_some() { "update" } else { "create" };
     output.print(&done(action, answer.version), |out| {
         let version = |version: Option<u64>| version.map_or_else(|| "none".to_owned(), |version| version.to_string());

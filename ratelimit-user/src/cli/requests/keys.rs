@@ -1,4 +1,4 @@
-//! A rule as a file or options give it.
+//! A rule as options give it.
 
 use std::{
     fs,
@@ -6,27 +6,30 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use toml::Value;
 
-use crate::{
-    check::Algorithm,
-    config::requests::{json, stored::problem, written::Keys},
-    settings::Switch,
-    text::excerpt::{escaped, excerpt},
-};
+use super::file;
+use crate::{check::Algorithm, config::requests::written::Keys, settings::Switch, text::excerpt::escaped};
+
+/// The key that each rule needs.
+const LIMITS: &str = "limits";
+/// The other keys. Each option with the name of a key sets it.
+const OTHERS: [&str; 9] =
+    ["key", "match", "algorithm", "burst", "throttle", "shadow", "identity-life", "ipv6-prefix", "clients"];
 
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct RuleOptions {
     /// File with the whole rule, as TOML or JSON: its keys alone, or the table that `get` prints. - is standard input
-    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["limits", "key", "matches", "algorithm", "burst", "throttle", "shadow", "identity_life", "ipv6_prefix", "clients"])]
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["limits", "key", "matches", "algorithm", "burst", "throttle", "shadow", "identity_life", "ipv6_prefix", "clients", "unset"])]
     file: Option<PathBuf>,
     /// Rates that all hold, such as 100/h,3/m. A new rule needs them
     #[arg(long, value_name = "RATE", value_delimiter = ',')]
     limits: Vec<String>,
     /// Attributes whose values tell clients apart
-    #[arg(long, value_name = "ATTRIBUTE", value_delimiter = ',')]
+    #[arg(long, value_name = "ATTRIBUTE", value_delimiter = ',', value_parser = attribute)]
     key: Vec<String>,
     /// Count only requests with this value of an attribute; several values of one attribute are possible
     #[arg(long = "match", value_name = "ATTRIBUTE=VALUE", value_parser = pair)]
@@ -44,7 +47,7 @@ pub(crate) struct RuleOptions {
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     shadow: Option<Switch>,
     /// Time after which a client without a request begins with its whole limit, such as 150s
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = life)]
     identity_life: Option<String>,
     /// Bits of an IPv6 address that count as one client
     #[arg(long, value_name = "BITS")]
@@ -52,10 +55,34 @@ pub(crate) struct RuleOptions {
     /// Clients that the rule remembers
     #[arg(long, value_name = "N")]
     clients: Option<u32>,
+    /// Remove these keys, such as burst,match: their defaults hold again
+    #[arg(long, value_name = "KEY", value_delimiter = ',', value_parser = removable())]
+    unset: Vec<String>,
+}
+
+/// Returns a parser of keys. It accepts the one that no rule lacks too, so that the refusal says why.
+fn removable() -> PossibleValuesParser {
+    let others = OTHERS.iter().map(PossibleValue::new);
+    others.chain([PossibleValue::new(LIMITS).hide(true)]).into()
+}
+
+fn attribute(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() {
+        return Err("expected an attribute, such as user: `--unset key` removes the key");
+    }
+    Ok(text.to_owned())
+}
+
+fn life(text: &str) -> Result<String, &'static str> {
+    if text == "off" { Err("`--unset identity-life` removes the key") } else { Ok(text.to_owned()) }
 }
 
 fn pair(text: &str) -> Result<(String, String), &'static str> {
-    let (name, value) = text.split_once('=').ok_or("expected ATTRIBUTE=VALUE, such as operation=createURL")?;
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or("expected ATTRIBUTE=VALUE, such as operation=createURL")?;
+    if value.is_empty() {
+        return Err("expected a value after `=`: `--unset match` removes the key, and a file can have an empty value");
+    }
     if value.contains(',') {
         return Err(
             "a comma does not separate values: give --match for each value, or a file if the value has a comma",
@@ -71,35 +98,53 @@ impl RuleOptions {
             Some(path) if path.as_os_str() == "-" => {
                 let mut text = String::new();
                 io::stdin().read_to_string(&mut text).context("standard input cannot be read")?;
-                of_text(&text, "standard input", name)
+                file::keys(&text, "standard input", name)
             }
             Some(path) => {
-                let file = path.display().to_string();
-                of_text(&fs::read_to_string(path).with_context(|| format!("{file}: cannot be read"))?, &file, name)
+                let shown = path.display().to_string();
+                let text = fs::read_to_string(path).with_context(|| format!("{shown}: cannot be read"))?;
+                file::keys(&text, &shown, name)
             }
             None if before.is_none() && self.limits.is_empty() => {
                 bail!("there is no rule {}: give --limits to create it", escaped(name))
             }
-            None => Ok(self.of_options(before)),
+            None => self.of_options(name, before),
         }
     }
 
-    fn of_options(&self, before: Option<&Keys>) -> Keys {
-        let list = |all: &[String]| (!all.is_empty()).then(|| Value::from(all.to_vec()));
+    fn of_options(&self, name: &str, before: Option<&Keys>) -> Result<Keys> {
+        let mut given = self.given();
         let mut keys = before.cloned().unwrap_or_default();
+        for key in &self.unset {
+            ensure!(key != LIMITS, "--unset {LIMITS}: each rule needs limits: change them with --{LIMITS}");
+            ensure!(!given.contains_key(key), "--unset {key} and --{key} exclude each other: give one of them");
+            let is_there = before.is_some_and(|before| before.contains_key(key));
+            ensure!(is_there, "--unset {key}: the rule {} does not have this key", escaped(name));
+            keys.remove(key);
+        }
         // A rule without the key is not in shadow either.
-        let shadow = self.shadow.map(|shadow| shadow == Switch::On).filter(|on| *on || keys.contains_key("shadow"));
+        if given.get("shadow") == Some(&Value::from(false)) && !keys.contains_key("shadow") {
+            given.remove("shadow");
+        }
+        keys.extend(given);
+        Ok(keys)
+    }
+
+    /// Returns the keys that options set.
+    fn given(&self) -> Keys {
+        let list = |all: &[String]| (!all.is_empty()).then(|| Value::from(all.to_vec()));
+        let mut keys = Keys::new();
         let mut add = |name: &str, value: Option<Value>| {
             if let Some(value) = value {
                 keys.insert(name.to_owned(), value);
             }
         };
-        add("limits", list(&self.limits));
+        add(LIMITS, list(&self.limits));
         add("key", list(&self.key));
         add("algorithm", self.algorithm.clone().map(Value::from));
         add("burst", self.burst.map(Value::from));
         add("throttle", self.throttle.clone().map(Value::from));
-        add("shadow", shadow.map(Value::from));
+        add("shadow", self.shadow.map(|shadow| Value::from(shadow == Switch::On)));
         add("identity-life", self.identity_life.clone().map(Value::from));
         add("ipv6-prefix", self.ipv6_prefix.map(|bits| Value::from(u32::from(bits))));
         add("clients", self.clients.map(Value::from));
@@ -113,40 +158,13 @@ impl RuleOptions {
         add("match", (!matches.is_empty()).then(|| Value::from(matches)));
         keys
     }
-}
 
-/// Reads the keys of the rule with this name: alone, or in a table `[[check]]`.
-fn of_text(text: &str, file: &str, name: &str) -> Result<Keys> {
-    let mut keys: Keys = if text.trim_start().starts_with('{') {
-        json::keys(text.as_bytes()).map_err(|problem| anyhow!("{file}: {problem}"))?
-    } else {
-        toml::from_str(text).map_err(|error| anyhow!("{file}:{}", problem(text, &error)))?
-    };
-    let Some(tables) = keys.remove("check") else { return named(keys, file, name) };
-    if let Some(other) = keys.keys().next() {
-        bail!("{file}: {}: remove this key: beside a table [[check]], nothing is read", excerpt(other));
-    }
-    let Value::Array(tables) = tables else { bail!("{file}: check: expected a table [[check]]") };
-    let is_this = |table: &&Value| table.get("name").and_then(Value::as_str) == Some(name);
-    let table = match &tables[..] {
-        [one] => Some(one),
-        all => all.iter().find(is_this),
-    };
-    match table {
-        Some(Value::Table(keys)) => named(keys.clone(), file, name),
-        Some(_) => bail!("{file}: check: expected a table [[check]]"),
-        None => bail!("{file}: no table [[check]] has the name {}", excerpt(name)),
-    }
-}
-
-/// Takes the name of a rule from its keys, which need not be there.
-fn named(mut keys: Keys, file: &str, name: &str) -> Result<Keys> {
-    match keys.remove("name") {
-        Some(other) if other.as_str() != Some(name) => {
-            let (other, name) = (excerpt(&other.to_string()), excerpt(name));
-            bail!("{file}: the rule has the name {other}, and the command says {name}: change one of them")
-        }
-        _ => Ok(keys),
+    /// Returns the key that the server wants to be removed, if it is there without an option that sets it.
+    pub(super) fn to_remove(&self, problem: &str, before: Option<&Keys>) -> Option<&'static str> {
+        let (key, message) = problem.split_once(": ")?;
+        let key = OTHERS.into_iter().find(|other| *other == key)?;
+        let is_kept = self.file.is_none() && before?.contains_key(key) && !self.given().contains_key(key);
+        (is_kept && message.contains("remove it")).then_some(key)
     }
 }
 
@@ -155,7 +173,6 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::config::requests::written;
 
     #[derive(Parser)]
     struct Line {
@@ -182,6 +199,12 @@ mod tests {
             ("--limits 1/s,9/m", "[\"3/m\"]", "[\"1/s\", \"9/m\"]"),
             ("--match operation=b --match operation=c", "[\"a\"]", "[\"b\", \"c\"]"),
             ("--identity-life 150s", "burst = 3", "burst = 3\nidentity-life = \"150s\""),
+            ("--unset burst,shadow --unset match", "burst = 3\nshadow = true\nmatch = { operation = [\"a\"] }\n", ""),
+            (
+                "--unset burst,burst --limits 1/s",
+                "limits = [\"3/m\"]\nkey = [\"user\"]\nburst = 3",
+                "limits = [\"1/s\"]\nkey = [\"user\"]",
+            ),
             ("--key ip,user --clients 64", "key = [\"user\"]", "key = [\"ip\", \"user\"]\nclients = 64"),
         ] {
             let changed = options(words).keys("a", Some(&keys(before))).unwrap();
@@ -193,41 +216,57 @@ mod tests {
     }
 
     #[test]
+    fn only_keys_that_are_there_and_not_set_too_are_removed() {
+        let rule = keys("limits = [\"3/m\"]\nburst = 3\nshadow = true");
+        for (words, expected) in [
+            ("--unset limits", "--unset limits: each rule needs limits: change them with --limits"),
+            ("--unset burst --burst 4", "--unset burst and --burst exclude each other: give one of them"),
+            ("--unset shadow --shadow=off", "--unset shadow and --shadow exclude each other: give one of them"),
+            ("--unset burst,key", "--unset key: the rule a does not have this key"),
+        ] {
+            let error = options(words).keys("a", Some(&rule)).unwrap_err().to_string();
+            assert_eq!(error, expected);
+        }
+        let error = options("--limits 3/m --unset burst").keys("a", None).unwrap_err().to_string();
+        assert_eq!(error, "--unset burst: the rule a does not have this key");
+        let error = Line::try_parse_from(["set", "--unset", "brust"]).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("a similar value exists: 'burst'") && !error.contains("limits"), "{error}");
+        assert!(Line::try_parse_from(["set", "--unset", "burst", "--file", "-"]).is_err());
+    }
+
+    #[test]
+    fn the_key_that_a_server_wants_to_be_removed_is_one_that_the_rule_has_already() {
+        let rule = keys("limits = [\"3/m\"]\nburst = 3");
+        let problem = "burst: 3: several limits have different bursts: remove it, or write two rules";
+        for (words, problem, expected) in [
+            ("--limits 3/m,9/h", problem, Some("burst")),
+            ("--limits 3/m,9/h --burst 4", problem, None),
+            ("--file -", problem, None),
+            ("--limits 3/m,9/h", "burst: 3: too much", None),
+            ("--limits 3/m,9/h", "clients: 3: remove it", None),
+            ("--limits 3/m,9/h", "limits: remove it", None),
+        ] {
+            assert_eq!(options(words).to_remove(problem, Some(&rule)), expected, "{words}: {problem}");
+        }
+        assert_eq!(options("--limits 3/m,9/h").to_remove(problem, None), None);
+    }
+
+    #[test]
+    fn an_empty_value_and_the_word_off_are_refused_with_the_option_that_removes_the_key() {
+        for words in [["--match", "path="], ["--key", ""], ["--identity-life", "off"]] {
+            let error = Line::try_parse_from([&["set"][..], &words].concat()).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("`--unset "), "{words:?}: {error}");
+        }
+    }
+
+    #[test]
     fn a_new_rule_needs_limits_and_a_value_has_no_comma() {
         let error = options("--shadow=off").keys("a", None).unwrap_err().to_string();
         assert_eq!(error, "there is no rule a: give --limits to create it");
         assert_eq!(options("--limits 3/m").keys("a", None).unwrap(), keys("limits = [\"3/m\"]"));
         assert_eq!(pair("path=/a=b"), Ok(("path".to_owned(), "/a=b".to_owned())));
+        assert!(pair("=a").unwrap_err().starts_with("expected ATTRIBUTE=VALUE"));
         assert!(pair("a,b").unwrap_err().starts_with("expected ATTRIBUTE=VALUE"));
         assert!(pair("operation=a,b").unwrap_err().starts_with("a comma does not separate values"));
-    }
-
-    #[test]
-    fn a_file_is_toml_or_json_with_keys_alone_or_in_a_table() {
-        let alone = keys("limits = [\"3/m\"]\nmatch = { operation = \"a\" }\n");
-        let lines = written::write("a", &alone);
-        for text in [
-            "limits = [\"3/m\"]\nmatch = { operation = \"a\" }\n",
-            " {\"limits\": [\"3/m\"], \"match\": {\"operation\": \"a\"}}",
-            &lines,
-            &format!("# a: version 2\n[[check]]\n{lines}"),
-            &format!("[[check]]\nname = \"b\"\nlimits = \"1/s\"\n[[check]]\n{lines}"),
-        ] {
-            assert_eq!(of_text(text, "FILE", "a").unwrap(), alone, "{text}");
-        }
-        for (text, expected) in [
-            ("limits = [\"3/m\"\nkey = 1", "FILE:2:"),
-            ("{\"limits\": null}", "FILE: "),
-            ("{\"limits\": [}", "line 1, column 13"),
-            ("name = \"b\"\n", "FILE: the rule has the name \"b\", and the command says a: change one of them"),
-            ("[[check]]\nname = \"b\"\n", "the rule has the name \"b\""),
-            ("[[check]]\nname = \"b\"\n[[check]]\n", "FILE: no table [[check]] has the name a"),
-            ("key = \"ip\"\n[[check]]\n", "FILE: key: remove this key: beside a table [[check]], nothing is read"),
-            ("[check]\n", "FILE: check: expected a table [[check]]"),
-            ("check = [1]\n", "FILE: check: expected a table [[check]]"),
-        ] {
-            let error = format!("{:#}", of_text(text, "FILE", "a").unwrap_err());
-            assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
-        }
     }
 }

@@ -1,7 +1,8 @@
-//! `ratelimit rules list | get | set | delete | log`: the rules of a running server for requests.
+//! `ratelimit rules list | get | set | del | log`: the rules of a running server for requests.
 
 mod call;
 mod change;
+mod file;
 mod keys;
 mod read;
 mod server;
@@ -9,7 +10,10 @@ mod server;
 use anyhow::Result;
 
 use self::{keys::RuleOptions, server::ServerOptions};
-use crate::cli::print::{answer::Answer, output::Output};
+use crate::{
+    cli::print::{answer::Answer, output::Output},
+    config::requests,
+};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -21,6 +25,7 @@ pub(crate) enum Command {
     /// Print one rule, as `set --file` takes it
     Get {
         /// Name of the rule
+        #[arg(value_parser = rule_name)]
         name: String,
         #[command(flatten)]
         server: ServerOptions,
@@ -33,6 +38,7 @@ pub(crate) enum Command {
     /// command fails and changes nothing.
     Set {
         /// Name of the rule
+        #[arg(value_parser = rule_name)]
         name: String,
         #[command(flatten)]
         rule: Box<RuleOptions>,
@@ -46,8 +52,10 @@ pub(crate) enum Command {
         server: ServerOptions,
     },
     /// Delete a rule
-    Delete {
+    #[command(visible_alias = "delete")]
+    Del {
         /// Name of the rule
+        #[arg(value_parser = rule_name)]
         name: String,
         /// Delete this version only
         #[arg(long, value_name = "N")]
@@ -65,6 +73,14 @@ pub(crate) enum Command {
     },
 }
 
+/// Reads the name of a rule. The server tells what else is wrong with it.
+fn rule_name(name: &str) -> Result<String, &'static str> {
+    if requests::is_reserved(name) {
+        return Err("this name is reserved, so no rule has it: `ratelimit rules log` lists changes");
+    }
+    Ok(name.to_owned())
+}
+
 pub(crate) fn run(command: &Command, output: Output) -> Result<Answer> {
     match command {
         Command::List { server } => read::list(&server.open()?, output),
@@ -73,6 +89,6 @@ pub(crate) fn run(command: &Command, output: Output) -> Result<Answer> {
         Command::Set { name, rule, version, dry_run, server } => {
             change::set(&server.open()?, name, rule, *version, *dry_run, output)
         }
-        Command::Delete { name, version, server } => change::delete(&server.open()?, name, *version, output),
+        Command::Del { name, version, server } => change::delete(&server.open()?, name, *version, output),
     }
 }

@@ -88,7 +88,11 @@ pub(super) fn get(server: &Server, name: &str, output: Output) -> Result<Answer>
         anyhow::bail!("there is no rule {}", escaped(name));
     };
     output.print(&row, |out| {
-        writeln!(out, "# {}: version {}", escaped(name), version(row.version))?;
+        let name_shown = escaped(name);
+        match row.version {
+            Some(version) => writeln!(out, "# {name_shown}: version {version}")?,
+            None => writeln!(out, "# {name_shown}: a rule of the file of the server")?,
+        }
         write!(out, "[[check]]\n{}", written::write(name, &row.rule))
     })?;
     Ok(Answer::Done)

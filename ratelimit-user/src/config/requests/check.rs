@@ -4,7 +4,7 @@ use std::{str::FromStr, time::Duration};
 
 use clap::ValueEnum;
 
-use super::name::Name;
+use super::name::RuleName;
 use crate::{
     check::{Algorithm, Limit, LimitError, Rule, Throttle},
     config::{
@@ -24,7 +24,7 @@ const OTHERS: [&str; 1] = ["match"];
 #[derive(Debug, clap::Args)]
 struct CheckOptions {
     #[arg(long)]
-    name: Name,
+    name: RuleName,
     #[arg(long)]
     key: Vec<String>,
     #[arg(long, required = true)]
@@ -109,7 +109,8 @@ pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
         value.wrong(unknown_attribute(name, attributes));
         return None;
     }
-    let (Name(name), AlgorithmName(algorithm), ThrottleName(throttle), values) = (name, algorithm, throttle, values?);
+    let (RuleName(name), AlgorithmName(algorithm), ThrottleName(throttle), values) =
+        (name, algorithm, throttle, values?);
     let wrong = |key: &str, message: String| {
         table.get(key).map_or_else(|| table.wrong(&message), |value| value.wrong(&message));
     };

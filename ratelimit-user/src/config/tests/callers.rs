@@ -126,8 +126,9 @@ fn a_rule_of_a_caller_is_checked_as_one_of_the_file_and_a_problem_names_its_key(
         assert_eq!(read(json).unwrap_err(), [expected], "{json}");
     }
     let keys = serde_json::from_str(r#"{"limits": "3/m"}"#).unwrap();
-    let error = written::read("A b", &keys, &attributes).unwrap_err();
-    assert_eq!(error, ["name: \"A b\": expected 1 to 64 small letters, digits, `-`, `_` and `.`"]);
+    let of_name = |name| written::read(name, &keys, &attributes).unwrap_err();
+    assert_eq!(of_name("A b"), ["name: \"A b\": expected 1 to 64 small letters, digits, `-`, `_` and `.`"]);
+    assert_eq!(of_name("log"), ["name: \"log\": this name is reserved: choose another name"]);
 }
 
 const SAMPLE: &str = include_str!("../../../../dist/ratelimit.toml");

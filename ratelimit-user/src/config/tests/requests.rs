@@ -96,6 +96,7 @@ fn problems_have_their_place_and_say_what_to_do() {
             "[[check]]\nname = \"a b\"\nlimits = \"3/m\"",
             "2:8: \"a b\": expected 1 to 64 small letters, digits, `-`, `_` and `.`",
         ),
+        ("[[check]]\nname = \"log\"\nlimits = \"3/m\"", "2:8: \"log\": this name is reserved: choose another name"),
         (
             "[[check]]\nname = \"a\"\nlimits = \"3\"",
             "3:10: \"3\": expected requests per s, m, h or d, such as 100/h, 3/m or 1.5k/s",

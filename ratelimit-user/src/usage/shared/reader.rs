@@ -130,6 +130,22 @@ impl<'a> SharedReader<'a> {
         Ok(rules.into_iter().collect())
     }
 
+    /// Returns the names of the attributes of all clients, or of those under a rule.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL, also for more rows than fit.
+    pub async fn attributes(&self, rule: Option<&str>) -> Result<BTreeSet<String>, Error> {
+        let rows = self.rows(name::pattern(&[], rule), 0).await?;
+        let clients = rows.rows.keys().filter_map(|(_, client)| name::read(client));
+        let clients = clients.filter(|(of, _)| rule.is_none_or(|rule| rule == of));
+        Ok(clients.flat_map(|(_, client)| client).map(|(name, _)| name).collect())
+    }
+
     /// Returns all rows that match a pattern.
     async fn rows(&self, pattern: String, first: u64) -> Result<Rows, Error> {
         let mut parts = JoinSet::new();

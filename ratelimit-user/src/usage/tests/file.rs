@@ -36,6 +36,9 @@ fn an_hour_adds_up_over_many_writes_and_a_restart() {
     assert_eq!(reader.top(1, None, NOON, Order::Cost).unwrap().len(), 1);
     assert_eq!(reader.top(1, Some("other"), NOON, Order::Cost).unwrap(), []);
     assert_eq!(reader.top(1, None, NOON + 2 * HOUR, Order::Cost).unwrap(), []);
+    let attributes = |rule| reader.attributes(rule).unwrap().into_iter().collect::<Vec<_>>();
+    assert_eq!(attributes(None), ["user"]);
+    assert_eq!((attributes(Some("create")), attributes(Some("other"))), (attributes(None), vec![]));
 }
 
 proptest! {

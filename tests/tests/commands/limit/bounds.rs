@@ -165,7 +165,7 @@ const REFUSED_BY_ATTACH: [(&str, &str); 12] = [
         "--max-sliding-logs 16777217",
         "invalid value '16777217' for '--max-sliding-logs <N>': 16777217 is not in 2..=16777216 ",
     ),
-    ("--max-sliding-logs many", "invalid value 'many' for '--max-sliding-logs <N>': invalid digit found in string "),
+    ("--max-sliding-logs many", "invalid value 'many' for '--max-sliding-logs <N>': expected a whole number "),
     ("--burst 7", "a limit needs --packets RATE, --bytes RATE, --parent SCOPE=RATE or several"),
 ];
 

@@ -241,6 +241,14 @@ fn files_and_clients_that_are_not_there_get_one_clear_line() {
         error,
         "ratelimit: invalid value '0' for '--top <N>': 0 is not in 1..=4294967295 (see `ratelimit help usage`)"
     );
+    for (words, expected) in [
+        ("usage", "were not provided: <--config <FILE>|--file <FILE>>"),
+        ("usage --by day --file FILE", "--by needs the attributes of a client, such as user=17"),
+        ("usage user=17 user=18 --file FILE", "user is there twice: a client has one value of each attribute"),
+    ] {
+        let error = ratelimit.fails(words);
+        assert!(error.contains(expected), "{error}");
+    }
     fs::write(&usage, "not a database, but text of some length").unwrap();
     let rules = format!("usage = \"{}\"\n{RULES}", usage.display());
     folder.write(&text(&usage.with_file_name("check.sock"), &rules));
@@ -252,8 +260,12 @@ fn files_and_clients_that_are_not_there_get_one_clear_line() {
     assert_eq!(ratelimit.fails(&format!("usage -c {config}")), wrong);
     assert_eq!(fs::read_to_string(&usage).unwrap(), "not a database, but text of some length");
     let stage = Stage::new(&sandbox, RULES);
-    let output = stage.ratelimit.run(&format!("usage user=17 --file {}", stage.file.display()));
-    assert!(output.status == 1 && output.stdout.starts_with("user=17: nothing known since "), "{output:?}");
+    for (since, earlier) in [("--since 29d", "earlier: --since 30d; "), ("--since 30d", "")] {
+        let output = stage.ratelimit.run(&format!("usage user=17 {since} --file {}", stage.file.display()));
+        assert!(output.status == 1 && output.stdout.starts_with("user=17: nothing known since "), "{output:?}");
+        let tip = format!("({earlier}clients: `ratelimit usage --file {}`)\n", stage.file.display());
+        assert!(output.stdout.ends_with(&tip), "{output:?}");
+    }
     assert_eq!(stage.usage("user=17"), json!([]));
     assert_eq!(stage.usage(""), json!([]));
     let error = stage.ratelimit.fails(&format!("usage -c {}", stage.file.display()));
@@ -266,5 +278,7 @@ fn files_and_clients_that_are_not_there_get_one_clear_line() {
         let expected = "--rule: there is no usage under the rule other: rules with usage are create-url";
         assert!(error.ends_with(expected), "{error}");
     }
+    let error = stage.ratelimit.fails(&format!("usage usr=17 --file {}", stage.file.display()));
+    assert_eq!(error, "ratelimit: no client has the attribute usr: attributes with usage are user");
     stage.server.end();
 }

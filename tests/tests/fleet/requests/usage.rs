@@ -93,9 +93,14 @@ fn usage_of_two_servers_adds_up_exactly_also_if_the_engine_was_silent_meanwhile(
     assert_eq!(totals(&sandbox, &one, "1", "own"), [0; 3]);
     let top = usage(&sandbox, &one, "--top 1");
     assert_eq!((&top[0]["rule"], &top[0]["client"]["user"]), (&"daily".into(), &"17".into()));
-    let words = format!("usage --rule dayly -c {}", one.folder.file().display());
-    let error = Ratelimit::new(&sandbox).fails(&words);
-    assert!(error.ends_with("there is no usage under the rule dayly: rules with usage are daily, own"), "{error}");
+    for (words, expected) in [
+        ("--rule dayly", "there is no usage under the rule dayly: rules with usage are daily, own"),
+        ("usr=17", "no client has the attribute usr: attributes with usage are user"),
+        ("usr=17 --rule own", "no client under the rule own has the attribute usr: attributes with usage are user"),
+    ] {
+        let error = Ratelimit::new(&sandbox).fails(&format!("usage {words} -c {}", one.folder.file().display()));
+        assert!(error.ends_with(expected), "{error}");
+    }
     assert_eq!(one.metric("ratelimit_check_usage_lost_total"), Some(0.0));
     one.end();
 }

@@ -118,14 +118,24 @@ fn a_team_changes_its_own_rules_only_and_a_change_is_in_force_at_once() {
     let rule = changed.json("get team-a-1");
     let keys = json!({"key": ["user"], "limits": ["4/h"], "match": {"operation": ["other"]}});
     assert_eq!(rule, json!({"name": "team-a-1", "version": 2, "rule": keys}));
+    assert!(changed.ok("get create-url", ADMIN).starts_with("# create-url: a rule of the file of the server\n"));
+    changed.ok("set other --burst 10", ADMIN);
+    let error = changed.fails("set other --limits 3/m,100/h", ADMIN);
+    assert!(error.ends_with("different bursts: remove it, or write two rules (`--unset burst` removes it)"), "{error}");
+    let set = "set other --limits 1k/s,9k/m --unset burst";
+    let lines = "  burst: 10 → none\n  limits: [\"1000/s\"] → [\"1k/s\", \"9k/m\"]\n";
+    let output = changed.ok(&format!("{set} --dry-run"), ADMIN);
+    assert_eq!(output, format!("other: the rule can be set; nothing is changed\n{lines}"));
+    assert!(changed.ok(set, ADMIN).ends_with(lines));
+
     // The output of `get` is a file for `set`.
     let text = changed.ok("get team-a-1", TEAM);
     let file = changed.kept.add("rule.toml", &text.replace("\"team-a-1\"", "\"team-a-2\""));
     let output = changed.json(&format!("set team-a-2 --file {}", file.display()));
     assert_eq!((&output["action"], &output["new"]), (&json!("create"), &keys));
     assert_eq!(changed.ok("delete team-a-1", TEAM), "team-a-1: version 2 is deleted\n");
-    assert_eq!(changed.json("delete team-a-2"), json!({"name": "team-a-2", "deleted": 4}));
-    let missing = changed.ratelimit.run(&changed.words("delete team-a-1 --json", TEAM));
+    assert_eq!(changed.json("del team-a-2"), json!({"name": "team-a-2", "deleted": 6}));
+    let missing = changed.ratelimit.run(&changed.words("del team-a-1 --json", TEAM));
     assert_eq!(missing.status, 1, "{missing:?}");
     assert_eq!(allowed("4"), 10);
     changed.server.end();
@@ -149,8 +159,12 @@ fn a_bad_rule_gets_one_line_with_its_key_and_changes_nothing() {
         ("set a --limits often --dry-run", "limits: "),
         ("set a --limits 3/m --version 7", "a has no version, because it does not exist"),
         ("get a", "there is no rule a"),
-        ("delete create-url", "create-url is a rule of the file of the server: delete it there"),
+        ("get log", "'log' for '<NAME>': this name is reserved, so no rule has it"),
+        ("set log --limits 3/m", "this name is reserved"),
+        ("del log", "this name is reserved"),
+        ("del create-url", "create-url is a rule of the file of the server: delete it there"),
         ("set a", "required arguments were not provided: <--file"),
+        ("set a --limits 3/m --unset burst", "--unset burst: the rule a does not have this key"),
         ("set a --shadow=off", "there is no rule a: give --limits to create it"),
     ] {
         let error = changed.fails(words, ADMIN);
@@ -213,7 +227,7 @@ fn the_log_has_a_line_for_each_change_with_the_rule_before_and_after() {
     let changed = Changed::start(&sandbox);
     changed.ok("set team-a-1 --limits 1/s", TEAM);
     changed.ok("set team-a-1 --limits 2/s", ADMIN);
-    changed.ok("delete team-a-1", TEAM);
+    changed.ok("del team-a-1", TEAM);
     let log = changed.json("log");
     let [deleted, updated, created] = &log.as_array().unwrap()[..] else { panic!("{log:#}") };
     for (entry, token, action, old_version, version, old, new) in [

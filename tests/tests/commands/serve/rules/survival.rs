@@ -138,7 +138,7 @@ fn a_read_only_disk_refuses_changes_and_the_rules_before_stay() {
     };
     changed.ok("set a --limits 1/s", ADMIN);
     remount("remount,ro");
-    for words in ["set a --limits 2/s", "set b --limits 2/s", "delete a"] {
+    for words in ["set a --limits 2/s", "set b --limits 2/s", "del a"] {
         let error = changed.fails(words, ADMIN);
         assert!(error.starts_with("ratelimit: nothing is changed: ") && error.contains("Read-only"), "{error}");
     }

@@ -1,58 +1,51 @@
 //! `ratelimit usage`: what clients of the server for requests have used.
 
+mod missing;
+mod place;
+
 use std::{
-    borrow::Cow,
-    io::{self, ErrorKind, Write as _},
-    path::{Path, PathBuf},
+    io::{self, Write as _},
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
+use self::{
+    missing::RULES,
+    place::{Place, Source},
+};
 use crate::{
     cli::print::{
         answer::Answer,
         output::{self, Output},
     },
-    config::{
-        problem::ConfigError,
-        requests::{self, Requests},
-    },
-    fleet::{address::Address, engine::Engine, error::Error, way::Place},
-    text::{excerpt::excerpt, units},
-    usage::{self, Found, Order, Pair, Pairs, Reader, SharedFound, SharedReader, Step, Totals, UsageError, UsagePlace},
+    fleet::{engine::Engine, error::Error},
+    text::units,
+    usage::{self, Found, Order, Pair, Pairs, Reader, SharedFound, SharedReader, Step, Totals},
 };
 
 /// Time for a call of the engine.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// More rules than a server has at a time.
-const RULES: u32 = 2_000;
-/// Rules that a message names.
-const SHOWN: usize = 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Attributes of the client: `user=17`, or `ip=2001:db8::/32`. All clients with these values are shown
     #[arg(value_name = "NAME=VALUE")]
     client: Vec<Pair>,
-    /// Configuration file of the server, which says where usage is kept
-    #[arg(short, long, value_name = "FILE", required_unless_present = "file", conflicts_with = "file")]
-    config: Option<PathBuf>,
-    /// The file with usage itself
-    #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
     /// Only usage under this rule
     #[arg(long, value_name = "NAME")]
     rule: Option<String>,
-    /// How far to look back, in whole hours
+    /// How far to look back. The hour in which that begins is shown as a whole
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = units::duration)]
     since: Duration,
-    /// Time of each row for a client, in UTC
-    #[arg(long, value_enum, default_value = "hour", requires = "client")]
-    by: By,
+    /// Time of each row for a client, in UTC [default: hour]
+    #[arg(long, value_enum)]
+    by: Option<By>,
     /// Without a client, list so many clients
     #[arg(long, value_name = "N", default_value = "20", conflicts_with = "client", value_parser = clap::value_parser!(u32).range(1..))]
     top: u32,
@@ -104,19 +97,10 @@ fn time(seconds: u64) -> Result<Timestamp> {
     Ok(Timestamp::from_second(i64::try_from(seconds)?)?)
 }
 
-/// Fails if a rule has no usage of any client. `known` are the rules that have.
-fn expect(rule: &str, known: &[String]) -> Result<()> {
-    if known.iter().any(|name| name == rule) || known.len() >= RULES as usize {
-        return Ok(());
-    }
-    let (first, more) = known.split_at(known.len().min(SHOWN));
-    let known = if known.is_empty() { "none".to_owned() } else { first.join(", ") };
-    let known = if more.is_empty() { known } else { format!("{known} and {} more", more.len()) };
-    bail!("--rule: there is no usage under the rule {}: rules with usage are {known}", excerpt(rule));
-}
-
 pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
-    let Arguments { client, rule, by, top, sort, .. } = arguments;
+    let Arguments { client, place, rule, by, top, sort, .. } = arguments;
+    ensure!(by.is_none() || !client.is_empty(), "--by needs the attributes of a client, such as user=17");
+    missing::expect_once(client)?;
     let now = Timestamp::now();
     let since = u64::try_from(now.as_second())?.saturating_sub(arguments.since.as_secs());
     let order = match sort {
@@ -124,46 +108,54 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
         Sort::Admitted => Order::Admitted,
         Sort::Cost => Order::Cost,
     };
-    let step = if *by == By::Day { Step::Day } else { Step::Hour };
+    let by = by.unwrap_or(By::Hour);
+    let step = if by == By::Day { Step::Day } else { Step::Hour };
     let rule = rule.as_deref();
-    let found = match source(arguments)? {
+    let found = match place.source()? {
         Source::File(path) => {
-            let reader = Reader::open(&path).map_err(|error| hint(error, arguments))?;
+            let reader = Reader::open(&path).map_err(|error| place.hint(error))?;
             let found = match &client[..] {
                 [] => reader.top(*top, rule, since, order)?,
                 client => reader.of(client, rule, since, step)?,
             };
             if let Some(rule) = rule.filter(|_| found.is_empty()) {
-                expect(rule, &reader.rules(RULES)?)?;
+                missing::expect_rule(rule, &reader.rules(RULES)?)?;
+            }
+            if found.is_empty() && !client.is_empty() {
+                missing::expect_attributes(client, rule, &reader.attributes(rule)?)?;
             }
             found
         }
-        Source::Engine(place) => {
+        Source::Engine(address) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let read = async {
-                let engine = Engine::connect(&place, PATIENCE).await?;
+                let engine = Engine::connect(&address, PATIENCE).await?;
                 let reader = SharedReader::of(&engine);
                 let found = match &client[..] {
                     [] => reader.top(*top, rule, since, order).await?,
                     client => reader.of_clients(client, rule, since, step).await?,
                 };
-                let known = match (found.found.is_empty(), rule) {
-                    (true, Some(_)) => reader.rules().await.map(Some),
-                    _ => Ok(None),
-                };
-                // A look at all rows is not needed for the answer.
-                let known = known.or_else(|error| if let Error::Excess(_) = error { Ok(None) } else { Err(error) })?;
-                Ok::<_, Error>((found, known))
+                let is_missing = found.found.is_empty();
+                let rules = if is_missing && rule.is_some() { unless_too_many(reader.rules().await)? } else { None };
+                let needs_attributes = is_missing && !client.is_empty();
+                let attributes = if needs_attributes { unless_too_many(reader.attributes(rule).await)? } else { None };
+                Ok::<_, Error>((found, rules, attributes))
             };
             let read = runtime.block_on(read);
-            let (SharedFound { found, left_out }, known) =
-                read.with_context(|| format!("usage cannot be read from the engine at {place}"))?;
+            let (SharedFound { found, left_out }, rules, attributes) =
+                read.with_context(|| format!("usage cannot be read from the engine at {address}"))?;
             if left_out != 0 {
                 let rows = output::count(left_out, "row");
-                writeln!(io::stderr(), "ratelimit: warning: {rows} of the engine at {place} make no sense: left out")?;
+                writeln!(
+                    io::stderr(),
+                    "ratelimit: warning: {rows} of the engine at {address} make no sense: left out"
+                )?;
             }
-            if let Some((rule, known)) = rule.zip(known) {
-                expect(rule, &known)?;
+            if let Some((rule, known)) = rule.zip(rules) {
+                missing::expect_rule(rule, &known)?;
+            }
+            if let Some(known) = attributes {
+                missing::expect_attributes(client, rule, &known)?;
             }
             found
         }
@@ -174,60 +166,21 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
         if rows.is_empty() {
             return match &client[..] {
                 [] => writeln!(out, "no usage since {}", hour(begin)),
-                all => {
-                    let all: Vec<_> = all.iter().map(Pair::to_string).collect();
-                    let (all, begin) = (all.join(" "), hour(begin));
-                    writeln!(
-                        out,
-                        "{all}: nothing known since {begin} (earlier: --since 30d; clients: `ratelimit usage`)"
-                    )
+                client => {
+                    writeln!(out, "{}", missing::nothing_known(client, &hour(begin), arguments.since, place))
                 }
             };
         }
-        write(out, &rows, *by, now)
+        write(out, &rows, by, now)
     })?;
     Ok(if rows.is_empty() && !client.is_empty() { Answer::Negative } else { Answer::Done })
 }
 
-/// Returns an error with what to do if `--file` names another file than the one with usage.
-fn hint(error: UsageError, Arguments { file, .. }: &Arguments) -> anyhow::Error {
-    match (&error, file) {
-        (UsageError::Foreign(path), Some(_)) => anyhow!(
-            "{}: this is no file with usage: name the file of the key `usage` in [serve], or the configuration by --config",
-            path.display()
-        ),
-        (UsageError::Missing(path), Some(_)) => anyhow!(
-            "{}: no such file: name the file of the key `usage` in [serve], or the configuration by --config",
-            path.display()
-        ),
-        _ => error.into(),
-    }
-}
-
-/// Where usage is.
-enum Source<'a> {
-    File(Cow<'a, Path>),
-    Engine(Address),
-}
-
-fn source(arguments: &Arguments) -> Result<Source<'_>> {
-    if let Some(file) = &arguments.file {
-        return Ok(Source::File(file.into()));
-    }
-    let Some(config) = &arguments.config else { bail!("name a file: --config FILE or --file FILE") };
-    let Requests { usage, fleet, .. } = requests::read(config).map_err(|error| match error {
-        ConfigError::Unreadable { path, cause } if cause.kind() == ErrorKind::InvalidData => {
-            anyhow!("{}: this is no text: if it is the file with usage, name it by --file", path.display())
-        }
-        error => error.into(),
-    })?;
-    match (usage, fleet.map(|fleet| fleet.engine)) {
-        (Some(UsagePlace::File(file)), _) => Ok(Source::File(file.path.into())),
-        (Some(UsagePlace::Fleet(_)), Some(Place::Server(address))) => Ok(Source::Engine(address)),
-        (Some(UsagePlace::Fleet(_)), _) => {
-            bail!("{}: usage = \"fleet\" needs a table [fleet] with a server as engine", config.display())
-        }
-        (None, _) => bail!("{}: no usage is kept: add `usage` to the table [serve]", config.display()),
+/// A look at all rows is not needed for the answer.
+fn unless_too_many<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
+    match read {
+        Err(Error::Excess(_)) => Ok(None),
+        read => read.map(Some),
     }
 }
 
