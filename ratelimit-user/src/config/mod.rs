@@ -114,6 +114,9 @@ struct InterfaceOptions {
 /// The problem of an empty file. A file that is being written can be empty, and must not remove every rule.
 const EMPTY: &str = "the file is empty: write interfaces = [] to attach to nothing";
 
+/// The longest name of an interface, in bytes.
+const INTERFACE_NAME: usize = 15;
+
 /// Reads a file.
 ///
 /// # Errors
@@ -238,8 +241,12 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
 fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = Vec::new();
     if let Some(names) = top.get("interfaces") {
-        // As the names of interfaces are shown everywhere.
-        for name in names.words().unwrap_or_default().iter().map(|name| escaped(name)) {
+        for (name, value) in names.words().unwrap_or_default().iter().zip(names.values()) {
+            if !is_interface_name(name) {
+                value.wrong("no interface has such a name: expected 1 to 15 bytes without `/`, `:` and spaces");
+            }
+            // As the names of interfaces are shown everywhere.
+            let name = escaped(name);
             if interfaces.iter().any(|interface| interface.name == name) {
                 names.wrong(format!("{name} is listed twice"));
             }
@@ -264,6 +271,12 @@ fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
         });
     }
     interfaces
+}
+
+/// Returns whether Linux accepts the name for an interface.
+fn is_interface_name(name: &str) -> bool {
+    let is_bad = |byte: u8| byte == b'/' || byte == b':' || byte.is_ascii_whitespace();
+    (1..=INTERFACE_NAME).contains(&name.len()) && name != "." && name != ".." && !name.bytes().any(is_bad)
 }
 
 #[cfg(test)]

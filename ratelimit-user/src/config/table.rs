@@ -233,11 +233,16 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn each_word(self, with_fractions: bool) -> Option<Vec<String>> {
+    /// Returns the elements of a list, or the only value.
+    pub(super) fn values(self) -> Vec<Self> {
         match self.value.get_ref() {
-            DeValue::Array(values) => values.iter().map(|value| Self { value, ..self }.word(with_fractions)).collect(),
-            _ => Some(vec![self.word(with_fractions)?]),
+            DeValue::Array(values) => values.iter().map(|value| Self { value, ..self }).collect(),
+            _ => vec![self],
         }
+    }
+
+    fn each_word(self, with_fractions: bool) -> Option<Vec<String>> {
+        self.values().into_iter().map(|value| value.word(with_fractions)).collect()
     }
 
     fn word(self, with_fractions: bool) -> Option<String> {

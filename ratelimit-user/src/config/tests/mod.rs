@@ -125,6 +125,14 @@ fn every_problem_has_its_place_and_what_was_expected() {
     for (text, expected) in [
         ("interfaces = 5.5", "1:14: 5.5: expected text in quotes, a number, or true or false"),
         ("interfaces = [\"a\", \"a\"]", "1:14: [\"a\", \"a\"]: a is listed twice"),
+        (
+            "interfaces = [\"eth0\", \"averylonginterfacename\"]",
+            "1:23: \"averylonginterfacename\": no interface has such a name: expected 1 to 15 bytes without `/`, `:` and spaces",
+        ),
+        (
+            "interfaces = [\"eth0:1\"]",
+            "1:15: \"eth0:1\": no interface has such a name: expected 1 to 15 bytes without `/`, `:` and spaces",
+        ),
         ("interface = 3", "1:13: 3: expected a table"),
         ("interfacs = []", "1:1: interfacs: unknown key: did you mean interfaces?"),
         ("[defualt]\npackets = \"1/s\"", "1:2: defualt: unknown key: did you mean default?"),
