@@ -179,7 +179,7 @@ fn every_problem_has_its_place_and_what_was_expected() {
         ),
         (
             "[default]\nburst = 10",
-            "1:1: [default]: a limit needs packets RATE, bytes RATE, parent SCOPE=RATE or several",
+            "1:1: [default]: a limit needs packets RATE, bytes RATE or parent SCOPE=RATE, or `policy`",
         ),
         ("[default]\npolicy = \"x\"", "2:10: \"x\": no such policy: expected allow, deny"),
         (
@@ -209,11 +209,11 @@ fn every_problem_has_its_place_and_what_was_expected() {
         ),
         (
             "[[rule]]\nsource = \"10.0.0.1\"",
-            "1:1: [[rule]]: a limit needs packets RATE, bytes RATE, parent SCOPE=RATE or several",
+            "1:1: [[rule]]: a limit needs packets RATE, bytes RATE or parent SCOPE=RATE, or `policy`",
         ),
         (
             "[[rule]]\nsource = \"10.0.0.1\"\npolicy = \"deny\"\npackets = \"1/s\"",
-            "4:1: packets: unknown key: expected source, sources, service, until, comment, policy",
+            "4:1: packets: there is `policy` too: give either `policy` or the keys of a limit",
         ),
         (
             "[[rule]]\nsource = \"10.0.0.1\"\npolicy = \"deny\"\nuntil = 2030-01-01",
