@@ -37,7 +37,7 @@ use self::{
     },
     parts::Parts,
     policies::Policies,
-    problem::{ConfigError, Problem},
+    problem::{ConfigError, Problem, syntax},
     table::{Page, Table},
 };
 pub use self::{lists::PlannedList, rules::Planned};
@@ -150,7 +150,7 @@ fn whole(text: &str) -> Result<Config, Vec<Problem>> {
         let is_open = errors.iter().any(|error| error.message().starts_with("unclosed array,"));
         let has_hint = is_open && first.message().starts_with("missing comma between array elements");
         let message = if has_hint { ", or `]` is missing before this" } else { "" };
-        page.wrong(first.span().unwrap_or_default(), format!("{}{message}", first.message()));
+        page.wrong(first.span().unwrap_or_default(), format!("{}{message}", syntax(text, first)));
     }
     let mut config = Config::default();
     if errors.is_empty() && entries.get_ref().is_empty() {
@@ -253,7 +253,10 @@ fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
             interfaces.push(Interface { name, mode: None, capacity: None, shadow: None, wait: true });
         }
     }
-    for (key, value) in top.get("interface").and_then(table::Value::table).iter().flat_map(Table::each) {
+    let each = top
+        .get("interface")
+        .and_then(|value| value.table_or("expected tables [interface.NAME]: the list of names is `interfaces`"));
+    for (key, value) in each.iter().flat_map(Table::each) {
         let Some(options) = value.table().and_then(|table| options::read::<InterfaceOptions>(&table, &[])) else {
             continue;
         };

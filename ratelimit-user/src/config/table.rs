@@ -270,8 +270,13 @@ impl<'a> Value<'a> {
 
     /// Returns a table.
     pub(super) fn table(self) -> Option<Table<'a>> {
+        self.table_or("expected a table")
+    }
+
+    /// Returns a table. Otherwise adds a problem with this message.
+    pub(super) fn table_or(self, message: &str) -> Option<Table<'a>> {
         let DeValue::Table(entries) = self.value.get_ref() else {
-            self.wrong("expected a table");
+            self.wrong(message);
             return None;
         };
         Some(Table::new(self.page, self.value.span(), entries))

@@ -133,7 +133,15 @@ fn every_problem_has_its_place_and_what_was_expected() {
             "interfaces = [\"eth0:1\"]",
             "1:15: \"eth0:1\": no interface has such a name: expected 1 to 15 bytes without `/`, `:` and spaces",
         ),
-        ("interface = 3", "1:13: 3: expected a table"),
+        (
+            "interface = [\"eth0\"]",
+            "1:13: [\"eth0\"]: expected tables [interface.NAME]: the list of names is `interfaces`",
+        ),
+        (
+            "interface = [\"eth0\"]\n[interface.eth0]\nmode = \"auto\"",
+            "2:2: interface: this name has a value already, so it cannot be a table too: rename or remove one of the two. \
+             The list of names is `interfaces`",
+        ),
         ("interfacs = []", "1:1: interfacs: unknown key: did you mean interfaces?"),
         ("[defualt]\npackets = \"1/s\"", "1:2: defualt: unknown key: did you mean default?"),
         (
