@@ -34,9 +34,7 @@ pub enum LimitError {
 impl fmt::Display for LimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LimitError::Empty => {
-                f.write_str("a limit needs --packets RATE, --bytes RATE, --parent SCOPE=RATE or several")
-            }
+            LimitError::Empty => f.write_str("a limit needs --packets RATE, --bytes RATE or --parent SCOPE=RATE"),
             LimitError::Packets => f.write_str("a packet rate must be between 1/d and 100M/s"),
             LimitError::Bytes => f.write_str("a byte rate must be between 1B/s and 50GB/s (400Gbit/s)"),
             LimitError::NoBurst => f.write_str("a burst must be at least 1 packet"),

@@ -37,7 +37,7 @@ use self::{
     },
     parts::Parts,
     policies::Policies,
-    problem::{ConfigError, Problem},
+    problem::{ConfigError, Problem, syntax},
     table::{Page, Table},
 };
 pub use self::{lists::PlannedList, rules::Planned};
@@ -114,6 +114,9 @@ struct InterfaceOptions {
 /// The problem of an empty file. A file that is being written can be empty, and must not remove every rule.
 const EMPTY: &str = "the file is empty: write interfaces = [] to attach to nothing";
 
+/// The longest name of an interface, in bytes.
+const INTERFACE_NAME: usize = 15;
+
 /// Reads a file.
 ///
 /// # Errors
@@ -147,7 +150,7 @@ fn whole(text: &str) -> Result<Config, Vec<Problem>> {
         let is_open = errors.iter().any(|error| error.message().starts_with("unclosed array,"));
         let has_hint = is_open && first.message().starts_with("missing comma between array elements");
         let message = if has_hint { ", or `]` is missing before this" } else { "" };
-        page.wrong(first.span().unwrap_or_default(), format!("{}{message}", first.message()));
+        page.wrong(first.span().unwrap_or_default(), format!("{}{message}", syntax(text, first)));
     }
     let mut config = Config::default();
     if errors.is_empty() && entries.get_ref().is_empty() {
@@ -238,15 +241,22 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
 fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = Vec::new();
     if let Some(names) = top.get("interfaces") {
-        // As the names of interfaces are shown everywhere.
-        for name in names.words().unwrap_or_default().iter().map(|name| escaped(name)) {
+        for (name, value) in names.words().unwrap_or_default().iter().zip(names.values()) {
+            if !is_interface_name(name) {
+                value.wrong("no interface has such a name: expected 1 to 15 bytes without `/`, `:` and spaces");
+            }
+            // As the names of interfaces are shown everywhere.
+            let name = escaped(name);
             if interfaces.iter().any(|interface| interface.name == name) {
                 names.wrong(format!("{name} is listed twice"));
             }
             interfaces.push(Interface { name, mode: None, capacity: None, shadow: None, wait: true });
         }
     }
-    for (key, value) in top.get("interface").and_then(table::Value::table).iter().flat_map(Table::each) {
+    let each = top
+        .get("interface")
+        .and_then(|value| value.table_or("expected tables [interface.NAME]: the list of names is `interfaces`"));
+    for (key, value) in each.iter().flat_map(Table::each) {
         let Some(options) = value.table().and_then(|table| options::read::<InterfaceOptions>(&table, &[])) else {
             continue;
         };
@@ -264,6 +274,12 @@ fn interfaces(page: &Page<'_>, top: &Table<'_>) -> Vec<Interface> {
         });
     }
     interfaces
+}
+
+/// Returns whether Linux accepts the name for an interface.
+fn is_interface_name(name: &str) -> bool {
+    let is_bad = |byte: u8| byte == b'/' || byte == b':' || byte.is_ascii_whitespace();
+    (1..=INTERFACE_NAME).contains(&name.len()) && name != "." && name != ".." && !name.bytes().any(is_bad)
 }
 
 #[cfg(test)]

@@ -47,6 +47,18 @@ pub(super) fn read<T: Args + FromArgMatches>(table: &Table<'_>, others: &[&str])
     matches.map_err(|error| table.wrong(of_table(&error))).ok()
 }
 
+/// Returns the names of options, with their aliases.
+pub(super) fn keys<T: Args>() -> Vec<String> {
+    let command = T::augment_args(Command::new(""));
+    let names =
+        command.get_arguments().flat_map(|option| [option.get_long().into_iter().collect(), aliases(option)].concat());
+    names.map(str::to_owned).collect()
+}
+
+fn aliases(option: &Arg) -> Vec<&str> {
+    option.get_all_aliases().unwrap_or_default()
+}
+
 /// Returns the words of an option. None for one that has none, and for a switch. `true` would be taken for the word `on`.
 fn words_instead_of_switch(command: &Command, key: &str) -> Option<String> {
     let option = command.get_arguments().find(|option| option.get_long() == Some(key))?;
@@ -65,7 +77,7 @@ fn is_set_once(option: &Arg, table: &Table<'_>) -> bool {
 /// Returns the names of an option that no help shows.
 fn hidden_aliases(option: &Arg) -> impl Iterator<Item = &str> {
     let visible = option.get_visible_aliases().unwrap_or_default();
-    option.get_all_aliases().unwrap_or_default().into_iter().filter(move |alias| !visible.contains(alias))
+    aliases(option).into_iter().filter(move |alias| !visible.contains(alias))
 }
 
 fn words_of(key: &str, value: Value<'_>) -> Option<Vec<OsString>> {

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use ratelimit_common::limits::policy::{Name, Policy};
+use ratelimit_common::limits::{
+    limit_error::LimitError,
+    policy::{Name, Policy},
+};
 
 use super::{
     options,
@@ -31,12 +34,14 @@ pub(super) struct Policies {
     pub(super) ipv6_prefix: u8,
     /// Whether any interface has a capacity.
     has_capacity: bool,
+    /// The keys of a limit.
+    keys: Vec<String>,
 }
 
 impl Policies {
     /// Reads the named policies.
     pub(super) fn read(top: &Table<'_>, ipv6_prefix: u8, has_capacity: bool) -> Self {
-        let mut policies = Self { named: HashMap::new(), ipv6_prefix, has_capacity };
+        let mut policies = Self { named: HashMap::new(), ipv6_prefix, has_capacity, keys: options::keys::<Rates>() };
         for (key, value) in top.get("policy").and_then(Value::table).iter().flat_map(Table::each) {
             let Some(table) = value.table() else { continue };
             if VERDICTS.iter().any(|(name, _)| name == key.get_ref()) {
@@ -68,7 +73,12 @@ impl Policies {
         let mut given_name = Name::EMPTY;
         let rates = match table.get("policy") {
             Some(name) => {
-                let is_good = table.expect_keys(&[others, &["policy"]].concat(), &[]);
+                let of_limit: Vec<&str> = self.keys.iter().map(String::as_str).collect();
+                let mut is_good = table.expect_keys(&[others, &["policy"]].concat(), &of_limit);
+                for (key, _) in table.each().filter(|(key, _)| of_limit.contains(&key.get_ref().as_ref())) {
+                    table.wrong_key(key, "there is `policy` too: give either `policy` or the keys of a limit");
+                    is_good = false;
+                }
                 let text = name.text().filter(|_| is_good)?;
                 if let Some((_, policy)) = VERDICTS.iter().find(|(verdict, _)| *verdict == text) {
                     if target.sources == Sources::Default {
@@ -86,7 +96,10 @@ impl Policies {
             }
             None => options::read::<Rates>(table, &[others, &["policy"]].concat())?,
         };
-        let spec = rates.some_terms(target.sources).map_err(|error| error.to_string());
+        let spec = rates.some_terms(target.sources).map_err(|error| match error.downcast_ref() {
+            Some(LimitError::Empty) => format!("{error}, or `policy`"),
+            _ => error.to_string(),
+        });
         let checked = spec.and_then(|spec| match self.check(target, &spec) {
             Ok(()) => Ok(RuleSpec { policy: Policy { name: given_name, ..spec.policy }, ..spec }),
             Err(error) => Err(error),

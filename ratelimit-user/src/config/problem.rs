@@ -5,7 +5,10 @@ use std::{fmt, iter, ops::Range, path::PathBuf};
 use rustix::process::geteuid;
 use serde::Serialize;
 
-use crate::text::excerpt::{escaped, excerpt};
+use crate::text::{
+    excerpt::{escaped, excerpt},
+    plain::plain,
+};
 
 /// One problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -51,6 +54,14 @@ impl Problem {
         let found = excerpt(found.lines().next().unwrap_or_default().trim_end());
         Self { line, column, found, message: escaped(&message.into()) }
     }
+}
+
+/// Returns an error of syntax in plain words.
+pub(super) fn syntax(text: &str, error: &toml::de::Error) -> String {
+    let message = plain(error.message());
+    // The list has a name that is almost that of its tables.
+    let is_list = message != error.message() && error.span().and_then(|span| text.get(span)) == Some("interface");
+    if is_list { format!("{message}. The list of names is `interfaces`") } else { message }
 }
 
 impl fmt::Display for Problem {

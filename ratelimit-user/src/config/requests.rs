@@ -33,7 +33,7 @@ pub use self::{
 use super::{
     daemon::fleet::{self, Fleet},
     options,
-    problem::{ConfigError, Problem},
+    problem::{ConfigError, Problem, syntax},
     table::{Page, TOP, Table, Value},
 };
 pub use crate::wire::HeaderStyle;
@@ -100,7 +100,7 @@ pub fn parse(text: &str) -> Result<Requests, Vec<Problem>> {
             Requests { fleet: fleet::read(&top), ..of_table(&top) }
         }
         Err(error) => {
-            page.wrong(error.span().unwrap_or_default(), error.message());
+            page.wrong(error.span().unwrap_or_default(), syntax(text, &error));
             Requests::default()
         }
     };

@@ -233,11 +233,16 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn each_word(self, with_fractions: bool) -> Option<Vec<String>> {
+    /// Returns the elements of a list, or the only value.
+    pub(super) fn values(self) -> Vec<Self> {
         match self.value.get_ref() {
-            DeValue::Array(values) => values.iter().map(|value| Self { value, ..self }.word(with_fractions)).collect(),
-            _ => Some(vec![self.word(with_fractions)?]),
+            DeValue::Array(values) => values.iter().map(|value| Self { value, ..self }).collect(),
+            _ => vec![self],
         }
+    }
+
+    fn each_word(self, with_fractions: bool) -> Option<Vec<String>> {
+        self.values().into_iter().map(|value| value.word(with_fractions)).collect()
     }
 
     fn word(self, with_fractions: bool) -> Option<String> {
@@ -265,8 +270,13 @@ impl<'a> Value<'a> {
 
     /// Returns a table.
     pub(super) fn table(self) -> Option<Table<'a>> {
+        self.table_or("expected a table")
+    }
+
+    /// Returns a table. Otherwise adds a problem with this message.
+    pub(super) fn table_or(self, message: &str) -> Option<Table<'a>> {
         let DeValue::Table(entries) = self.value.get_ref() else {
-            self.wrong("expected a table");
+            self.wrong(message);
             return None;
         };
         Some(Table::new(self.page, self.value.span(), entries))

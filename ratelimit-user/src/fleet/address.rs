@@ -8,6 +8,7 @@ use redis::{
     aio::MultiplexedConnection,
     cluster::{ClusterClient, ClusterClientBuilder},
     cluster_async::ClusterConnection,
+    parse_redis_url,
     sentinel::{SentinelClient, SentinelClientBuilder as Builder, SentinelServerType},
 };
 
@@ -15,7 +16,7 @@ use crate::{
     fleet::{
         certificates::{CertificateEnd, Certificates, choose_cryptography},
         error::Error,
-        reason::one_line,
+        reason::of_url,
     },
     text::excerpt::excerpt,
 };
@@ -55,8 +56,11 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// [`Error::Url`] if one makes no sense, or there is none.
+    /// [`Error::NoUrl`] or [`Error::Url`] if one makes no sense, or there is none.
     pub fn new(urls: &[String], kind: Kind, user: Option<String>, password: Option<String>) -> Result<Self, Error> {
+        if urls.iter().any(|url| parse_redis_url(url).is_none()) {
+            return Err(Error::NoUrl);
+        }
         let parse = |url: &String| {
             let info = url.as_str().into_connection_info()?;
             let mut settings = info.redis_settings().clone();
@@ -71,7 +75,7 @@ impl Address {
             Client::open(info.clone()).map(|_| info)
         };
         let servers = urls.iter().map(parse).collect::<RedisResult<Vec<_>>>();
-        let servers = servers.map_err(|error| Error::Url(one_line(&error)))?;
+        let servers = servers.map_err(|error| Error::Url(of_url(&error)))?;
         let wrong = |problem: &str| Err(Error::Url(problem.to_owned()));
         let Some(first) = servers.first() else { return wrong("there is none") };
         if servers.iter().any(|server| matches!(server.addr(), ConnectionAddr::TcpTls { insecure: true, .. })) {
@@ -119,7 +123,7 @@ impl Address {
                 .map(|client| client.get_connection_info().clone())
         };
         let servers = self.servers.into_iter().map(of).collect::<RedisResult<Vec<_>>>();
-        let servers = servers.map_err(|error| Error::Url(one_line(&error)))?;
+        let servers = servers.map_err(|error| Error::Url(of_url(&error)))?;
         Ok(Self { servers, certificates: Some(certificates), ..self })
     }
 

@@ -9,6 +9,11 @@ use crate::fleet::reason::reason;
 /// What keeps the engine from answering.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A text is no URL of a server.
+    #[error(
+        "expected \"gossip\", or the URL of a server: redis://HOST:PORT, or rediss://HOST:PORT for encrypted connections"
+    )]
+    NoUrl,
     /// The URL makes no sense.
     #[error("expected a URL such as redis://10.0.0.1:6379: {0}")]
     Url(String),

@@ -33,9 +33,9 @@ pub(super) fn reason(error: &RedisError) -> String {
     of(&error.to_string())
 }
 
-/// Returns an error as one short line without control characters, since the server may choose its text.
-pub(super) fn one_line(error: &RedisError) -> String {
-    line(&error.to_string())
+/// Returns an error of a URL as one short line, without the library's name for its kind.
+pub(super) fn of_url(error: &RedisError) -> String {
+    line(&error.to_string().replace(" - InvalidClientConfig", ""))
 }
 
 fn of(text: &str) -> String {

@@ -10,7 +10,7 @@ pub(crate) fn json(error: &serde_json::Error) -> String {
 /// Returns a message in plain words. What stands before the words of the library stays.
 pub(crate) fn plain(text: &str) -> String {
     type Rewrite = fn(&str) -> String;
-    let rewrites: [(&str, Rewrite); 9] = [
+    let rewrites: [(&str, Rewrite); 10] = [
         ("invalid type: ", expected),
         ("invalid value: ", expected),
         ("missing field `", |rest| format!("{} is missing", unquoted(rest))),
@@ -25,6 +25,9 @@ pub(crate) fn plain(text: &str) -> String {
         ("duplicate field `", |rest| format!("{} is there twice: remove one", unquoted(rest))),
         ("EOF while parsing", |_| "the text ends too early".to_owned()),
         ("trailing characters", |_| "there is text behind the end".to_owned()),
+        ("cannot extend value of type ", |_| {
+            "this name has a value already, so it cannot be a table too: rename or remove one of the two".to_owned()
+        }),
         ("recursion limit exceeded", |_| "there are too many brackets within each other".to_owned()),
     ];
     let found = rewrites.iter().filter_map(|(start, rewrite)| Some((text.find(start)?, start.len(), rewrite)));
@@ -100,6 +103,10 @@ mod tests {
             ("unknown field `a`, expected `b` or `c`", "a: unknown key: expected b or c"),
             ("duplicate field `a`", "a is there twice: remove one"),
             ("EOF while parsing an object", "the text ends too early"),
+            (
+                "cannot extend value of type array with a dotted key",
+                "this name has a value already, so it cannot be a table too: rename or remove one of the two",
+            ),
             ("expected value", "expected value"),
         ] {
             assert_eq!(plain(text), expected);

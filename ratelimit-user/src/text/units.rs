@@ -42,6 +42,8 @@ pub(crate) const ZERO_RATE: UnitError =
     UnitError { expected: "a rate of zero would drop every packet: use `ratelimit deny add` for that" };
 const DURATION_EXPECTED: UnitError =
     UnitError { expected: "expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d; without a letter, seconds" };
+/// A time of zero.
+const ZERO_DURATION: UnitError = UnitError { expected: "expected a time above 0, such as 90s, 10m, 2h or 7d" };
 
 /// A rate of packets: `1000/s`, `1.5k/s`, `500/h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +99,10 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     let (amount, unit) = if is_seconds { (text, "s") } else { text.split_at(split) };
     let unit = lookup(&TIMES, unit).ok_or(DURATION_EXPECTED)?;
     let amount: u64 = amount.parse().map_err(|_| DURATION_EXPECTED)?;
-    let nanoseconds = amount.checked_mul(unit).filter(|&whole| whole > 0).ok_or(DURATION_EXPECTED)?;
+    let nanoseconds = amount.checked_mul(unit).ok_or(DURATION_EXPECTED)?;
+    if nanoseconds == 0 {
+        return Err(ZERO_DURATION);
+    }
     Ok(Duration::from_nanos(nanoseconds))
 }
 
@@ -256,8 +261,11 @@ mod tests {
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("7d"), Ok(Duration::from_secs(7 * 86_400)));
         assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
-        for text in ["", "s", "0", "-5", "+5", "0s", "1.5", "1.5h", "10 m", "99999999999999999d", "10ü"] {
+        for text in ["", "s", "-5", "+5", "1.5", "1.5h", "10 m", "99999999999999999d", "10ü"] {
             assert_eq!(duration(text), Err(DURATION_EXPECTED), "{text:?}");
+        }
+        for text in ["0", "0s", "000d"] {
+            assert_eq!(duration(text), Err(ZERO_DURATION), "{text:?}");
         }
         assert_eq!(write_duration(Duration::from_secs(7_500)), "2h5m");
         assert_eq!(write_duration(Duration::from_millis(900)), "0s");

@@ -92,7 +92,13 @@ fn a_server_for_requests_that_could_not_serve_is_told() {
 fn rules_for_requests_are_counted() {
     let sandbox = Sandbox::new();
     let folder = Folder::new();
+    let shown = folder.file().display().to_string();
     folder.write("[[check]]\nname = \"all\"\nlimits = \"3/m\"\n");
-    let text = Ratelimit::new(&sandbox).ok(&format!("check {}", folder.file().display()));
-    assert!(text.ends_with(": good, with 0 interfaces and 0 rules, and 1 rule for requests\n"), "{text}");
+    let output = Ratelimit::new(&sandbox).run(&format!("check {shown}"));
+    let text = format!("{shown}: good, with 0 interfaces and 0 rules, and 1 rule for requests\n");
+    assert_eq!((output.status, output.stdout), (0, text));
+    let warning = "`ratelimit serve` refuses this file, because [[check]] needs a table [serve] with `http` or `grpc`";
+    assert_eq!(output.stderr, format!("ratelimit: warning: {shown}: {warning}\n"));
+    let checked = Ratelimit::new(&sandbox).json(&format!("check {shown}"));
+    assert_eq!(checked["warnings"], json!([warning]));
 }

@@ -1,10 +1,15 @@
 //! `ratelimit check`: problems of a file, and with `--host` those that it has on this host.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    time::SystemTime,
+};
 
 use anyhow::Result;
 use serde::Serialize;
 
+use super::warnings;
 use crate::{
     cli::{
         print::{
@@ -16,7 +21,7 @@ use crate::{
     config::{
         self, Config, PlannedList,
         problem::{ConfigError, Problem},
-        requests,
+        requests::{self, Requests},
     },
     dataplane::{Error, sys::interface},
     serve,
@@ -47,6 +52,8 @@ struct Checked {
     skipped: Vec<SkippedLine>,
     /// Problems of `[serve]` with the files that it names.
     serve: Vec<String>,
+    /// What has no effect, or needs another host.
+    warnings: Vec<String>,
     /// Problems of the interfaces on this host. None without `--host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<Vec<HostProblem>>,
@@ -79,11 +86,11 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     match config::read(&arguments.file) {
         Ok(config) => {
             let (interfaces, rules) = (count(config.interfaces.len(), "interface"), count(config.rules.len(), "rule"));
-            let lists = match config.lists.len() {
+            let in_lists = match config.lists.len() {
                 0 => String::new(),
                 lists => format!(", and {}", count(lists, "list")),
             };
-            let requests = match config.requests {
+            let of_requests = match config.requests {
                 0 => String::new(),
                 requests => format!(", and {} for requests", count(requests, "rule")),
             };
@@ -93,8 +100,13 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             let limits_nothing = config.interfaces.is_empty() && config.requests == 0;
             let host = arguments.host.then(|| on_host(&config)).transpose()?;
             let skipped = config.lists.iter().flat_map(skipped).collect();
-            let serve = of_serve(&arguments.file)?;
-            let checked = Checked { file, problems: Vec::new(), lists: of_lists(&config), skipped, serve, host };
+            let requests = requests::read(&arguments.file)?;
+            let (serve, warnings) = (of_serve(&requests), warnings::of(&config, &requests, SystemTime::now()));
+            for warning in &warnings {
+                writeln!(io::stderr(), "ratelimit: warning: {file}: {warning}")?;
+            }
+            let lists = of_lists(&config);
+            let checked = Checked { file, problems: Vec::new(), lists, skipped, serve, warnings, host };
             let of_lists = checked.lists.iter().map(|problem| &problem.message);
             let messages: Vec<_> = of_lists
                 .chain(&checked.serve)
@@ -102,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                 .collect();
             output.print(&checked, |out| {
                 if messages.is_empty() {
-                    writeln!(out, "{}: good, with {interfaces} and {rules}{lists}{requests}", checked.file)?;
+                    writeln!(out, "{}: good, with {interfaces} and {rules}{in_lists}{of_requests}", checked.file)?;
                     if limits_nothing {
                         writeln!(out, "{NO_INTERFACE}")?;
                     }
@@ -113,8 +125,8 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             Ok(if messages.is_empty() { Answer::Done } else { Answer::Negative })
         }
         Err(ConfigError::Wrong { problems, .. }) => {
-            let checked =
-                Checked { file, problems, lists: Vec::new(), skipped: Vec::new(), serve: Vec::new(), host: None };
+            let (lists, skipped, serve, warnings) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            let checked = Checked { file, problems, lists, skipped, serve, warnings, host: None };
             output.print(&checked, |out| {
                 checked.problems.iter().try_for_each(|problem| writeln!(out, "{}:{problem}", checked.file))
             })?;
@@ -125,11 +137,10 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
 }
 
 /// Returns why `ratelimit serve` could not serve, although the text of the file is good.
-fn of_serve(file: &Path) -> Result<Vec<String>, ConfigError> {
-    let requests = requests::read(file)?;
-    let nothing = requests.has_table.then(|| serve::check(&requests).err()).flatten();
-    let unreadable = requests.encryption.and_then(|encryption| encryption.read().err());
-    Ok(nothing.into_iter().chain(unreadable).collect())
+fn of_serve(requests: &Requests) -> Vec<String> {
+    let nothing = requests.has_table.then(|| serve::check(requests).err()).flatten();
+    let unreadable = requests.encryption.as_ref().and_then(|encryption| encryption.read().err());
+    nothing.into_iter().chain(unreadable).collect()
 }
 
 /// Returns the lists whose files cannot be used.

@@ -5,3 +5,4 @@ pub(crate) mod reload;
 pub(crate) mod run;
 pub(crate) mod save;
 pub(crate) mod serve;
+mod warnings;

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use super::name::RuleName;
 use crate::{
-    check::{Algorithm, Limit, LimitError, Rule, Throttle},
+    check::{ADDRESS, Algorithm, Limit, LimitError, Rule, Throttle},
     config::{
         options,
         table::{Table, nearest},
@@ -116,6 +116,10 @@ pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
     };
     if key.len() > MOST_KEYS || (1..key.len()).any(|index| key[..index].contains(&key[index])) {
         wrong("key", format!("expected up to {MOST_KEYS} attributes, each of them once"));
+        return None;
+    }
+    if table.get("ipv6-prefix").is_some() && !key.iter().any(|name| name == ADDRESS) {
+        wrong("ipv6-prefix", format!("it needs the attribute {ADDRESS} in `key`: add it there, or remove this key"));
         return None;
     }
     if burst.is_some() && limits.len() > 1 {

@@ -50,6 +50,18 @@ impl Listen {
         matches!(self, Self::Tcp(address) if !address.ip().is_loopback())
     }
 
+    /// Returns whether the system refuses to open both. All addresses of a version include each of them.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tcp(one), Self::Tcp(other)) => {
+                let is_any = one.ip().is_unspecified() || other.ip().is_unspecified();
+                one == other || one.port() == other.port() && one.is_ipv4() == other.is_ipv4() && is_any
+            }
+            _ => self == other,
+        }
+    }
+
     /// Returns it as a caller writes it.
     #[must_use]
     pub fn shown(&self, is_encrypted: bool) -> String {
@@ -83,5 +95,31 @@ impl FromStr for Listen {
         }
         let address = text.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
         address.map(Self::Tcp).ok_or("expected unix:/PATH or an address and a port, such as 127.0.0.1:8080")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_addresses_of_a_version_include_each_of_them() {
+        for (one, other, expected) in [
+            ("127.0.0.1:80", "127.0.0.1:80", true),
+            ("127.0.0.1:80", "127.0.0.1:81", false),
+            ("127.0.0.1:80", "127.0.0.2:80", false),
+            ("0.0.0.0:80", "127.0.0.1:80", true),
+            ("0.0.0.0:80", "127.0.0.1:81", false),
+            ("[::]:80", "[::1]:80", true),
+            // It depends on a setting of the host.
+            ("[::]:80", "127.0.0.1:80", false),
+            ("0.0.0.0:80", "[::1]:80", false),
+            ("unix:/a", "unix:/a", true),
+            ("unix:/a", "unix:/b", false),
+            ("unix:/a", "127.0.0.1:80", false),
+        ] {
+            let [one, other] = [one, other].map(|text| text.parse::<Listen>().unwrap());
+            assert_eq!([one.overlaps(&other), other.overlaps(&one)], [expected; 2], "{one} {other}");
+        }
     }
 }

@@ -84,8 +84,13 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
             wrong(key, format!("other machines can reach this address: add {}", missing.join(", and ")));
         }
     }
-    let is_taken = |listen: &Listen| [&http, &grpc].into_iter().flatten().any(|other| other == listen);
-    if metrics.as_ref().is_some_and(is_taken) {
+    let overlap = |one: &Option<Listen>, other: &Option<Listen>| {
+        one.as_ref().zip(other.as_ref()).is_some_and(|(one, other)| one.overlaps(other))
+    };
+    if overlap(&grpc, &http) {
+        wrong("grpc", "`http` has this address: choose another one, or remove this key".to_owned());
+    }
+    if overlap(&metrics, &http) || overlap(&metrics, &grpc) {
         wrong("metrics", "callers ask at this address: choose another one, or remove this key".to_owned());
     }
     if rules.as_ref().is_some_and(|path| !path.is_absolute()) {

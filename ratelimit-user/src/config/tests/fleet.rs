@@ -61,7 +61,12 @@ fn keys_that_differ_are_named() {
 fn each_wrong_value_is_reported_with_its_place() {
     for (keys, expected) in [
         ("period = \"1s\"", "2:1: [fleet]: engine is missing"),
-        ("engine = \"http://10.0.0.5\"", "3:10: \"http://10.0.0.5\": expected a URL such as redis://10.0.0.1:6379: "),
+        ("engine = \"gosip\"", "3:10: \"gosip\": expected \"gossip\", or the URL of a server: redis://HOST:PORT, or "),
+        ("engine = \"http://10.0.0.5\"", "3:10: \"http://10.0.0.5\": expected \"gossip\", or the URL of a server: "),
+        (
+            "engine = \"redis://10.0.0.5/x\"",
+            "3:10: \"redis://10.0.0.5/x\": expected a URL such as redis://10.0.0.1:6379: Invalid database number",
+        ),
         (
             "engine = \"redis://10.0.0.300\"",
             "3:10: \"redis://10.0.0.300\": expected a URL such as redis://10.0.0.1:6379: 10.0.0.300 is no IPv4 address",

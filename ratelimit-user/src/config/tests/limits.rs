@@ -6,7 +6,7 @@ use super::problems;
 fn every_problem_with_a_limit_is_named() {
     for (text, expected) in [
         ("default = \"1/s\"", "1:11: \"1/s\": expected a table"),
-        ("[default]", "1:1: [default]: a limit needs packets RATE, bytes RATE, parent SCOPE=RATE or several"),
+        ("[default]", "1:1: [default]: a limit needs packets RATE, bytes RATE or parent SCOPE=RATE, or `policy`"),
         (
             "[default]\npackets = \"0/s\"",
             "2:11: \"0/s\": a rate of zero would drop every packet: use `ratelimit deny add` for that",
@@ -100,10 +100,7 @@ fn every_problem_with_a_limit_is_named() {
             "[default]\npackets = \"1/s\"\nban = \"soon\"",
             "3:7: \"soon\": expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d; without a letter, seconds",
         ),
-        (
-            "[default]\npackets = \"1/s\"\nban = 0",
-            "3:7: 0: expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d; without a letter, seconds",
-        ),
+        ("[default]\npackets = \"1/s\"\nban = 0", "3:7: 0: expected a time above 0, such as 90s, 10m, 2h or 7d"),
         ("[default]\npackets = \"1/s\"\nban = \"1m\"\nban-after = 0", "4:13: 0: expected a number from 1 to 16777215"),
         (
             "[default]\npackets = \"1/s\"\nban-cap = \"1h\"",
@@ -160,11 +157,8 @@ fn every_problem_with_a_limit_is_named() {
         ),
         ("policy = 3", "1:10: 3: expected a table"),
         ("[policy]\np = \"1/s\"", "2:5: \"1/s\": expected a table"),
-        ("[policy.p]", "1:1: [policy.p]: a limit needs packets RATE, bytes RATE, parent SCOPE=RATE or several"),
-        (
-            "[policy.p]\nburst = 3",
-            "1:1: [policy.p]: a limit needs packets RATE, bytes RATE, parent SCOPE=RATE or several",
-        ),
+        ("[policy.p]", "1:1: [policy.p]: a limit needs packets RATE, bytes RATE or parent SCOPE=RATE"),
+        ("[policy.p]\nburst = 3", "1:1: [policy.p]: a limit needs packets RATE, bytes RATE or parent SCOPE=RATE"),
         ("[policy.deny]\npackets = \"1/s\"", "1:1: [policy.deny]: this name is reserved: choose another name"),
         (
             "[policy.p]\npackets = \"1/s\"\n[default]\npolicy = \"q\"",
@@ -173,7 +167,11 @@ fn every_problem_with_a_limit_is_named() {
         ("[policy.p]\npackets = \"1/s\"\n[default]\npolicy = 3", "4:10: 3: expected text in quotes"),
         (
             "[policy.p]\npackets = \"1/s\"\n[default]\npolicy = \"p\"\nburst = 3",
-            "5:1: burst: unknown key: expected comment, policy",
+            "5:1: burst: there is `policy` too: give either `policy` or the keys of a limit",
+        ),
+        (
+            "[policy.p]\npackets = \"1/s\"\n[default]\npolicy = \"p\"\nqueue = 3",
+            "5:1: queue: there is `policy` too: give either `policy` or the keys of a limit",
         ),
         ("[default]\npackets = \"1/s\"\nburst = -1", "3:9: -1: expected a whole number"),
     ] {

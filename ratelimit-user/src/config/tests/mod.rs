@@ -125,7 +125,23 @@ fn every_problem_has_its_place_and_what_was_expected() {
     for (text, expected) in [
         ("interfaces = 5.5", "1:14: 5.5: expected text in quotes, a number, or true or false"),
         ("interfaces = [\"a\", \"a\"]", "1:14: [\"a\", \"a\"]: a is listed twice"),
-        ("interface = 3", "1:13: 3: expected a table"),
+        (
+            "interfaces = [\"eth0\", \"averylonginterfacename\"]",
+            "1:23: \"averylonginterfacename\": no interface has such a name: expected 1 to 15 bytes without `/`, `:` and spaces",
+        ),
+        (
+            "interfaces = [\"eth0:1\"]",
+            "1:15: \"eth0:1\": no interface has such a name: expected 1 to 15 bytes without `/`, `:` and spaces",
+        ),
+        (
+            "interface = [\"eth0\"]",
+            "1:13: [\"eth0\"]: expected tables [interface.NAME]: the list of names is `interfaces`",
+        ),
+        (
+            "interface = [\"eth0\"]\n[interface.eth0]\nmode = \"auto\"",
+            "2:2: interface: this name has a value already, so it cannot be a table too: rename or remove one of the two. \
+             The list of names is `interfaces`",
+        ),
         ("interfacs = []", "1:1: interfacs: unknown key: did you mean interfaces?"),
         ("[defualt]\npackets = \"1/s\"", "1:2: defualt: unknown key: did you mean default?"),
         (
@@ -171,7 +187,7 @@ fn every_problem_has_its_place_and_what_was_expected() {
         ),
         (
             "[default]\nburst = 10",
-            "1:1: [default]: a limit needs packets RATE, bytes RATE, parent SCOPE=RATE or several",
+            "1:1: [default]: a limit needs packets RATE, bytes RATE or parent SCOPE=RATE, or `policy`",
         ),
         ("[default]\npolicy = \"x\"", "2:10: \"x\": no such policy: expected allow, deny"),
         (
@@ -201,11 +217,11 @@ fn every_problem_has_its_place_and_what_was_expected() {
         ),
         (
             "[[rule]]\nsource = \"10.0.0.1\"",
-            "1:1: [[rule]]: a limit needs packets RATE, bytes RATE, parent SCOPE=RATE or several",
+            "1:1: [[rule]]: a limit needs packets RATE, bytes RATE or parent SCOPE=RATE, or `policy`",
         ),
         (
             "[[rule]]\nsource = \"10.0.0.1\"\npolicy = \"deny\"\npackets = \"1/s\"",
-            "4:1: packets: unknown key: expected source, sources, service, until, comment, policy",
+            "4:1: packets: there is `policy` too: give either `policy` or the keys of a limit",
         ),
         (
             "[[rule]]\nsource = \"10.0.0.1\"\npolicy = \"deny\"\nuntil = 2030-01-01",

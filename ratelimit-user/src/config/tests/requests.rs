@@ -31,7 +31,7 @@ fn each_key_of_a_rule_is_read() {
         [[check]]
         name = \"create-url\"
         match = { operation = [\"create\", \"renew\"], method = \"POST\" }
-        key = [\"user\", \"tenant\"]
+        key = [\"user\", \"tenant\", \"ip\"]
         limits = [\"100/h\", \"3/m\"]
         algorithm = \"sliding-log\"
         throttle = \"soft=40%\"
@@ -48,7 +48,7 @@ fn each_key_of_a_rule_is_read() {
     assert_eq!(requests.listens.http, Some(Listen::Unix(Path::new("/run/check.sock").to_owned())));
     let [create, all] = &requests.rules[..] else { panic!("{:?}", requests.rules) };
     assert_eq!((create.name(), create.clients(), create.is_shadow()), ("create-url", 1_024, true));
-    assert_eq!(create.attributes(), ["user", "tenant"]);
+    assert_eq!(create.attributes(), ["user", "tenant", "ip"]);
     let limits: Vec<_> = create.limits().iter().map(|limit| (limit.rate().amount, limit.algorithm())).collect();
     assert_eq!(limits, [(100, Algorithm::SlidingLog), (3, Algorithm::SlidingLog)]);
     let limiter = Limiter::new([all.clone()], [1, 2]);
@@ -134,6 +134,18 @@ fn problems_have_their_place_and_say_what_to_do() {
         (
             "[serve]\nhttp = \"0.0.0.0:80\"",
             "2:8: \"0.0.0.0:80\": other machines can reach this address: add tls-cert and tls-key, and a table [[token]]",
+        ),
+        (
+            "[[check]]\nname = \"a\"\nlimits = \"3/m\"\nkey = \"user\"\nipv6-prefix = 48",
+            "5:15: 48: it needs the attribute ip in `key`: add it there, or remove this key",
+        ),
+        (
+            "[serve]\nhttp = \"127.0.0.1:80\"\ngrpc = \"127.0.0.1:80\"",
+            "3:8: \"127.0.0.1:80\": `http` has this address: choose another one, or remove this key",
+        ),
+        (
+            "[serve]\nhttp = \"unix:/a\"\ngrpc = \"unix:/a\"",
+            "3:8: \"unix:/a\": `http` has this address: choose another one, or remove this key",
         ),
         ("[serve]\nhttp = \"unix:check.sock\"", "2:8: \"unix:check.sock\": expected an absolute path after unix:"),
         ("[serve]\nhtp = \"unix:/check.sock\"", "2:1: htp: unknown key: did you mean http?"),

@@ -22,4 +22,5 @@ pub(crate) use self::{
     counts::{Counts, Shown},
     desk::Desk,
     service::Service,
+    socket::Group,
 };

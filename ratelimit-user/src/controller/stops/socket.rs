@@ -21,7 +21,7 @@ const MODE: u32 = 0o660;
 
 /// Why the socket cannot be made.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SocketError {
+pub(crate) enum SocketError {
     /// Another user could put another file in its place.
     #[error(transparent)]
     Unsafe(#[from] dataplane::Error),
@@ -109,14 +109,14 @@ pub(super) fn give(path: &Path, Group { name, number }: &Group) -> Result<(), So
 
 /// A group that exists.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(crate) struct Group {
     name: String,
     number: u32,
 }
 
 impl Group {
     /// Finds a group by its name or number.
-    pub(super) fn named(name: &str) -> Result<Self, SocketError> {
+    pub(crate) fn named(name: &str) -> Result<Self, SocketError> {
         let groups = || fs::read_to_string("/etc/group").unwrap_or_default();
         let number = name.parse().ok().or_else(|| named(name, &groups()));
         number.map(|number| Self { name: name.to_owned(), number }).ok_or_else(|| SocketError::NoGroup(name.to_owned()))

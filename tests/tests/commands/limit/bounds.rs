@@ -128,7 +128,7 @@ fn refused() -> Vec<(&'static str, String)> {
         ),
         plain(
             "--packets 5/s --ban 0s",
-            "invalid value '0s' for '--ban <DURATION|off>': expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d; without a letter, seconds ",
+            "invalid value '0s' for '--ban <DURATION|off>': expected a time above 0, such as 90s, 10m, 2h or 7d ",
         ),
         plain("--packets 5/s --throttle elastic", NO_CAPACITY),
         plain("--parent all=50/s --packets 5/s --algorithm token-bucket --throttle elastic", NO_CAPACITY),
@@ -166,7 +166,7 @@ const REFUSED_BY_ATTACH: [(&str, &str); 12] = [
         "invalid value '16777217' for '--max-sliding-logs <N>': 16777217 is not in 2..=16777216 ",
     ),
     ("--max-sliding-logs many", "invalid value 'many' for '--max-sliding-logs <N>': expected a whole number "),
-    ("--burst 7", "a limit needs --packets RATE, --bytes RATE, --parent SCOPE=RATE or several"),
+    ("--burst 7", "a limit needs --packets RATE, --bytes RATE or --parent SCOPE=RATE"),
 ];
 
 /// Returns the full line. If the form of the words is wrong, it ends with a hint to this command's help.

@@ -1,0 +1,134 @@
+//! What a good file says that has no effect, or that only another host can use.
+
+use std::time::SystemTime;
+
+use crate::{
+    cli::print::output::count,
+    config::{
+        Config,
+        requests::{Requests, tokens::Scope},
+    },
+    controller::stops::Group,
+    fleet::way::Place,
+    text::excerpt::escaped,
+};
+
+/// Rules that a warning names.
+const NAMED: usize = 5;
+
+/// Returns a line for each.
+pub(super) fn of(config: &Config, requests: &Requests, now: SystemTime) -> Vec<String> {
+    let all = [ended(config, now), without_server(requests), without_group(config), without_caller(requests)];
+    all.into_iter().flatten().chain(without_store(requests)).map(|warning| escaped(&warning)).collect()
+}
+
+fn ended(config: &Config, now: SystemTime) -> Option<String> {
+    let rules: Vec<_> = config.rules.iter().filter(|rule| rule.until.is_some_and(|until| until <= now)).collect();
+    let named: Vec<_> = rules.iter().take(NAMED).map(|rule| rule.target.to_string()).collect();
+    let more = match rules.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!rules.is_empty()).then(|| {
+        let (rules, named) = (count(rules.len(), "rule"), named.join(", "));
+        format!("`until` is over for {rules}, without effect: {named}{more}")
+    })
+}
+
+fn without_server(requests: &Requests) -> Option<String> {
+    (!requests.rules.is_empty() && !requests.has_table).then(|| {
+        "`ratelimit serve` refuses this file, because [[check]] needs a table [serve] with `http` or `grpc`".to_owned()
+    })
+}
+
+fn without_group(config: &Config) -> Option<String> {
+    let group = config.stops.as_ref()?.group.as_deref()?;
+    Group::named(group).err().map(|error| error.to_string())
+}
+
+/// Only its own tokens can change the rules of a server, unless a fleet shares them.
+fn without_caller(requests: &Requests) -> Option<String> {
+    let is_shared = requests.fleet.as_ref().is_some_and(|fleet| matches!(fleet.engine, Place::Server(_)));
+    let is_without = !is_shared && !requests.tokens.iter().any(|token| token.scopes.iter().any(changes_rules));
+    (requests.store.is_some() && is_without).then(|| {
+        "no caller can change rules: `rules` in [serve] needs a [[token]] with a scope such as \"rules:*\"".to_owned()
+    })
+}
+
+fn without_store(requests: &Requests) -> impl Iterator<Item = String> {
+    let tokens = requests.tokens.iter().filter(|_| requests.store.is_none());
+    tokens.filter_map(|token| {
+        let scope = token.scopes.iter().find(|scope| changes_rules(scope))?;
+        Some(format!("the token {} cannot change rules: its scope {scope} needs `rules` in [serve]", token.name))
+    })
+}
+
+fn changes_rules(scope: &Scope) -> bool {
+    matches!(scope, Scope::Rules(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::config::{parse, requests};
+
+    const SERVE: &str = "[serve]\nhttp = \"unix:/run/check.sock\"\n";
+    const CHECK: &str = "[[check]]\nname = \"a\"\nlimits = \"3/m\"\n";
+    const ENGINE: &str = "[fleet]\nengine = \"redis://127.0.0.1\"\n";
+
+    fn warnings(text: &str, second: u64) -> Vec<String> {
+        of(&parse(text).unwrap(), &requests::parse(text).unwrap(), UNIX_EPOCH + Duration::from_secs(second))
+    }
+
+    fn token(scope: &str) -> String {
+        format!("[[token]]\nname = \"team\"\nsha256 = \"{}\"\nscope = [\"check\", \"{scope}\"]\n", "0a".repeat(32))
+    }
+
+    #[test]
+    fn rules_whose_end_is_over_are_named() {
+        let rule = |number: u64| {
+            format!("[[rule]]\nsource = \"10.0.0.{number}\"\npolicy = \"deny\"\nuntil = 1970-01-01T00:00:0{number}Z\n")
+        };
+        let text: String = (1..=7).map(rule).collect();
+        assert_eq!(warnings(&text, 0), [""; 0]);
+        assert_eq!(warnings(&text, 1), ["`until` is over for 1 rule, without effect: 10.0.0.1"]);
+        let named = "10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4, 10.0.0.5";
+        assert_eq!(warnings(&text, 5), [format!("`until` is over for 5 rules, without effect: {named}")]);
+        assert_eq!(warnings(&text, 9), [format!("`until` is over for 7 rules, without effect: {named} and 2 more")]);
+    }
+
+    #[test]
+    fn rules_for_requests_without_a_server_get_a_warning() {
+        let expected =
+            "`ratelimit serve` refuses this file, because [[check]] needs a table [serve] with `http` or `grpc`";
+        assert_eq!(warnings(CHECK, 0), [expected]);
+        assert_eq!(warnings(&format!("{SERVE}{CHECK}"), 0), [""; 0]);
+    }
+
+    #[test]
+    fn a_group_that_this_host_does_not_have_gets_a_warning() {
+        let of = |group: &str| warnings(&format!("[stops]\nsocket = \"/run/stops\"\ngroup = \"{group}\"\n"), 0);
+        let expected = "stops: there is no group no:such:group in /etc/group: create it, or write its number";
+        assert_eq!(of("no:such:group"), [expected]);
+        assert_eq!(of("4711"), [""; 0]);
+    }
+
+    #[test]
+    fn scopes_that_change_rules_and_the_file_of_these_rules_need_each_other() {
+        let with_store = format!("{SERVE}rules = \"/var/lib/rules.toml\"\n{CHECK}");
+        let without = format!("{SERVE}{CHECK}");
+        let no_caller =
+            "no caller can change rules: `rules` in [serve] needs a [[token]] with a scope such as \"rules:*\"";
+        assert_eq!(warnings(&with_store, 0), [no_caller]);
+        assert_eq!(warnings(&format!("{with_store}{}", token("rules:read")), 0), [no_caller]);
+        assert_eq!(warnings(&format!("{with_store}{}", token("rules:team-a-*")), 0), [""; 0]);
+        // Tokens of other servers change them.
+        assert_eq!(warnings(&format!("{with_store}{ENGINE}"), 0), [""; 0]);
+        let no_store = "the token team cannot change rules: its scope rules:team-a-* needs `rules` in [serve]";
+        assert_eq!(warnings(&format!("{without}{}", token("rules:team-a-*")), 0), [no_store]);
+        // Rules of the file can be read.
+        assert_eq!(warnings(&format!("{without}{}", token("rules:read")), 0), [""; 0]);
+    }
+}
