@@ -18,6 +18,7 @@ use crate::{
         problem::{ConfigError, Problem},
         requests,
     },
+    controller::notify::journal::{self, Level},
     dataplane::{Error, sys::interface},
     serve,
     text::feed::Bad,
@@ -124,12 +125,16 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     }
 }
 
-/// Returns why `ratelimit serve` could not serve, although the text of the file is good.
+/// Returns why `ratelimit serve` could not serve, although the text of the file is good. Prints why clients would refuse its
+/// certificate.
 fn of_serve(file: &Path) -> Result<Vec<String>, ConfigError> {
     let requests = requests::read(file)?;
     let nothing = requests.has_table.then(|| serve::check(&requests).err()).flatten();
-    let unreadable = requests.encryption.and_then(|encryption| encryption.read().err());
-    Ok(nothing.into_iter().chain(unreadable).collect())
+    let certificate = requests.encryption.as_ref().map(serve::check_certificate).transpose();
+    for warning in certificate.iter().flatten().flatten() {
+        journal::say(Level::Warning, &format!("{}: {warning}", file.display()));
+    }
+    Ok(nothing.into_iter().chain(certificate.err()).collect())
 }
 
 /// Returns the lists whose files cannot be used.
