@@ -52,10 +52,16 @@ pub(super) fn problem(error: &io::Error) -> EncryptionError {
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => EncryptionError::Ended,
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => EncryptionError::Early,
             CertificateError::NotValidForName => EncryptionError::Name(String::new()),
-            CertificateError::NotValidForNameContext { presented, .. } => {
-                EncryptionError::Name(format!(" (it has {})", excerpt(&presented.join(", "))))
+            CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+                EncryptionError::NoName
             }
-            other => EncryptionError::Certificate(excerpt(&other.to_string())),
+            CertificateError::NotValidForNameContext { presented, .. } => {
+                let names: Vec<_> = presented.iter().map(|name| inner(name)).collect();
+                EncryptionError::Name(format!(" (it has {})", excerpt(&names.join(", "))))
+            }
+            // The crate with this error is none of ours.
+            CertificateError::Other(error) if error.to_string() == "CaUsedAsEndEntity" => EncryptionError::Authority,
+            other => EncryptionError::Certificate(refusal(other)),
         },
         Error::InvalidMessage(_) => EncryptionError::Plain,
         Error::PeerIncompatible(_)
@@ -63,5 +69,65 @@ pub(super) fn problem(error: &io::Error) -> EncryptionError {
             EncryptionError::Version
         }
         other => EncryptionError::Closed(excerpt(&other.to_string())),
+    }
+}
+
+/// Returns a name without the kind that the library writes around it, as in `DnsName("limits.example")`.
+fn inner(name: &str) -> &str {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.map_or(name, |inner| inner.trim_matches('"'))
+}
+
+/// Returns a rare reason why a certificate is refused.
+fn refusal(error: &CertificateError) -> String {
+    let text = match error {
+        CertificateError::BadEncoding => "it makes no sense",
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "it is not for servers, as its extendedKeyUsage lacks serverAuth"
+        }
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "the algorithm of a signature is not supported"
+        }
+        CertificateError::Other(error) => return words(&error.to_string()),
+        other => return words(&format!("{other:?}")),
+    };
+    text.to_owned()
+}
+
+/// Returns a name of the library, such as `NameConstraintViolation`, as words.
+fn words(name: &str) -> String {
+    let mut words = String::new();
+    for character in name.chars().take_while(char::is_ascii_alphanumeric) {
+        if character.is_ascii_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.push(character.to_ascii_lowercase());
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::OtherError;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Library(&'static str);
+
+    #[test]
+    fn reasons_of_the_library_become_plain_words() {
+        let other = |name| CertificateError::Other(OtherError(Arc::new(Library(name))));
+        for (error, expected) in [
+            (other("CaUsedAsEndEntity"), EncryptionError::Authority),
+            (other("NameConstraintViolation"), EncryptionError::Certificate("name constraint violation".to_owned())),
+            (other("TrailingData(Certificate)"), EncryptionError::Certificate("trailing data".to_owned())),
+            (CertificateError::Revoked, EncryptionError::Certificate("revoked".to_owned())),
+            (CertificateError::BadEncoding, EncryptionError::Certificate("it makes no sense".to_owned())),
+        ] {
+            assert_eq!(problem(&io::Error::other(Error::InvalidCertificate(error))), expected);
+        }
     }
 }

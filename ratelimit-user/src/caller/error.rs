@@ -88,6 +88,15 @@ pub enum EncryptionError {
     /// The certificate has other names. The text is empty, or says which ones.
     #[error("its certificate has another name{0}: use that name in the address, or replace `tls-cert` there")]
     Name(String),
+    /// The certificate has no name.
+    #[error("its certificate has no name: replace `tls-cert` there by one with this name as subjectAltName")]
+    NoName,
+    /// The certificate is that of an authority.
+    #[error(
+        "its certificate is that of an authority (CA:TRUE), not of a server: replace `tls-cert` there by one with \
+         basicConstraints=CA:FALSE"
+    )]
+    Authority,
     /// Something else is wrong with the certificate.
     #[error("its certificate is not accepted: {0}: replace `tls-cert` there")]
     Certificate(String),

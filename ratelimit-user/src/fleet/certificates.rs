@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use redis::{ClientTlsConfig, TlsCertificates};
 use rustls::{
-    RootCertStore,
+    CertificateError, RootCertStore,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     sign::CertifiedKey,
@@ -45,6 +45,12 @@ pub enum Problem {
     /// A certificate makes no sense.
     #[error("certificate {0} of this file makes no sense")]
     Certificate(usize),
+    /// The certificate is of an old version, which has no names.
+    #[error(
+        "the certificate has version 1: make one of version 3 that has subjectAltName (with `openssl x509`, give \
+         -copy_extensions copy)"
+    )]
+    Version,
     /// There is no key.
     #[error("expected a key in PEM without a password, which begins with -----BEGIN PRIVATE KEY-----")]
     NoKey,
@@ -54,6 +60,23 @@ pub enum Problem {
     /// The key belongs to another certificate.
     #[error("the key belongs to another certificate than that of certificate-file")]
     OtherKey,
+}
+
+/// Why strict clients refuse the certificate of a server, though others accept it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// It is that of an authority.
+    #[error(
+        "the certificate is that of an authority (CA:TRUE), which clients in Rust refuse: make one for the server, with \
+         basicConstraints=CA:FALSE"
+    )]
+    Authority,
+    /// It has no name.
+    #[error(
+        "the certificate has no subjectAltName, so clients in Rust refuse it: make one that has the names and addresses of \
+         the server there"
+    )]
+    NoName,
 }
 
 impl Certificates {
@@ -143,6 +166,12 @@ pub fn certified(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, Problem
     let secret = PrivateKeyDer::from_pem_slice(key).map_err(|_| Problem::NoKey)?;
     CertifiedKey::from_der(chain, secret, &ring::default_provider()).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => Problem::OtherKey,
+        // The crate with this error is none of ours.
+        rustls::Error::InvalidCertificate(CertificateError::Other(error))
+            if error.to_string() == "UnsupportedCertVersion" =>
+        {
+            Problem::Version
+        }
         rustls::Error::InvalidCertificate(_) => Problem::Certificate(1),
         _ => Problem::Key,
     })
@@ -152,6 +181,18 @@ pub fn certified(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, Problem
 #[must_use]
 pub fn first_end(pem: &[u8]) -> Option<Timestamp> {
     chain(pem).ok()?.iter().filter_map(end).min()
+}
+
+/// Returns why strict clients refuse the first of some certificates.
+#[must_use]
+pub fn flaw(pem: &[u8]) -> Option<Flaw> {
+    let chain = chain(pem).ok()?;
+    let (_, certificate) = parse_x509_certificate(chain.first()?).ok()?;
+    if certificate.basic_constraints().ok()?.is_some_and(|constraints| constraints.value.ca) {
+        return Some(Flaw::Authority);
+    }
+    let names = certificate.subject_alternative_name().ok()?;
+    names.is_none_or(|names| names.value.general_names.is_empty()).then_some(Flaw::NoName)
 }
 
 /// Returns when a certificate ends. None if it is of a kind that has no end.
@@ -170,7 +211,7 @@ fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 
     use super::*;
 
@@ -191,4 +232,39 @@ mod tests {
         assert_eq!(ends, [expected("ca-file", 2_999), expected("certificate-file", 2_027)]);
         assert_eq!(Certificates::default().ends(), []);
     }
+
+    #[test]
+    fn a_certificate_of_an_authority_or_without_a_name_has_a_flaw() {
+        let key = KeyPair::generate().unwrap();
+        let of = |names: &[&str], is_ca| {
+            let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+            let mut params = CertificateParams::new(names).unwrap();
+            params.is_ca = is_ca;
+            params.self_signed(&key).unwrap().pem()
+        };
+        let authority = of(&["host"], IsCa::Ca(BasicConstraints::Unconstrained));
+        let good = of(&["host"], IsCa::ExplicitNoCa) + &authority;
+        let pems = [&*authority, &of(&[], IsCa::NoCa), &good, &of(&["10.0.0.5"], IsCa::NoCa), "nonsense"];
+        let found = pems.map(|pem| flaw(pem.as_bytes()));
+        assert_eq!(found, [Some(Flaw::Authority), Some(Flaw::NoName), None, None, None]);
+    }
+
+    #[test]
+    fn a_certificate_of_version_1_is_refused_with_advice() {
+        let key = KeyPair::generate().unwrap().serialize_pem();
+        assert_eq!(certified(VERSION_1.as_bytes(), key.as_bytes()).unwrap_err(), Problem::Version);
+    }
+
+    /// Made by `openssl x509 -req` 3.0 without options for extensions.
+    const VERSION_1: &str = "\
+-----BEGIN CERTIFICATE-----
+MIIBIjCByQIUB1H6CkLVCdsp+eW7WaxS2Woey3wwCgYIKoZIzj0EAwIwFDESMBAG
+A1UEAwwJbG9jYWxob3N0MB4XDTI2MTEyNzIyMTcwNFoXDTI2MTIyNzIyMTcwNFow
+FDESMBAGA1UEAwwJbG9jYWxob3N0MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE
+08g+AJL2aKt302FjZ8NMF5k9Vz0UashRA8krEf8w3CDDazyqIYg7ECQE+hPDYIC/
+UYCfUMiJzrIXYGNj1chO1jAKBggqhkjOPQQDAgNIADBFAiA4VdG+d/gYT3yG6ftk
+Kz8CZMPQv8bVarRHqvTFiOeAZAIhALTqRnEkDtXHkBjU6+5kBVrY6ItWoxhJz2mI
+6bxXZIgx
+-----END CERTIFICATE-----
+";
 }

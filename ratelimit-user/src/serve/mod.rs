@@ -20,4 +20,4 @@ mod sockets;
 mod stops;
 mod usage;
 
-pub(crate) use self::{reload::check, run::run};
+pub(crate) use self::{certificate::check as check_certificate, reload::check, run::run};

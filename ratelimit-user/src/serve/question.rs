@@ -61,6 +61,8 @@ fn one() -> u32 {
 impl Question {
     /// What it is as JSON.
     pub(super) const NAME: &str = "an object with attributes";
+    /// One as JSON.
+    pub(super) const EXAMPLE: &str = r#"{"attributes": {"user": "17"}}"#;
 
     /// Returns the question of a caller with this address. Only callers of a Unix socket, which have none, may name a
     /// connection: other machines have no connections to this host, and any local user reaches a loopback address.
@@ -108,6 +110,8 @@ impl Question {
 impl Batch {
     /// What it is as JSON.
     pub(super) const NAME: &str = "an object with requests";
+    /// One as JSON.
+    pub(super) const EXAMPLE: &str = r#"{"requests": [{"attributes": {"user": "17"}}]}"#;
 
     /// Returns the batch of these parts of one request. A connection that one of them names is that of all.
     pub(super) fn of_parts(mut requests: Vec<Question>) -> Self {

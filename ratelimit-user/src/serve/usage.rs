@@ -70,7 +70,8 @@ impl Thread {
     ///
     /// # Errors
     ///
-    /// Fails if the file belongs to something else. A file that cannot be written now is tried again later.
+    /// Fails if the folder of the file is missing, or if the file belongs to something else. A file that cannot be written
+    /// now is tried again later.
     pub(super) fn start(kept: &Arc<Kept>, link: Link, runtime: Handle) -> Result<Self> {
         let recorder = Arc::clone(&kept.recorder);
         let writer = match &kept.place {
@@ -105,6 +106,14 @@ enum AnyWriter {
 }
 
 impl AnyWriter {
+    /// Returns whether nothing waits because a write has failed.
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::File(writer) => writer.is_empty(),
+            Self::Fleet(writer, ..) => writer.is_empty(),
+        }
+    }
+
     fn write(&mut self) -> Result<(), String> {
         match self {
             Self::File(writer) => writer.write(now()).map_err(|error| error.to_string()),
@@ -149,9 +158,15 @@ impl Work {
     }
 
     fn end(mut self) {
-        if let Err(error) = self.writer.write() {
-            journal::say(Level::Warning, &format!("the latest usage is lost: {error}"));
+        if let Some(loss) = self.write_last() {
+            journal::say(Level::Warning, &loss);
         }
+    }
+
+    /// Writes what is left. Returns a line about what cannot be written.
+    fn write_last(&mut self) -> Option<String> {
+        let error = self.writer.write().err()?;
+        (!self.writer.is_empty()).then(|| format!("the latest usage is lost: {error}"))
     }
 
     /// Logs the start and the end of a time in which nothing can be written.
@@ -177,4 +192,29 @@ impl Work {
 /// Returns the seconds since the Unix epoch, by the clock that people read.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        check::{Algorithm, Limit, Limiter, Rate, Rule},
+        usage::UsageFile,
+    };
+
+    #[test]
+    fn a_missing_folder_ends_the_start_and_only_usage_that_was_counted_is_lost() {
+        let file = UsageFile { path: "/nonexistent/usage.db".into(), days: 30, rows: 1_000 };
+        let kept = Arc::new(Kept::new(UsagePlace::File(file.clone())));
+        let writer = AnyWriter::File(Writer::new(Arc::clone(&kept.recorder), file));
+        let mut work = Work { kept: Arc::clone(&kept), writer, is_failing: false };
+        let problem =
+            "/nonexistent/usage.db: its folder does not exist: create it, and let the user of the server write there";
+        assert_eq!(work.begin().unwrap_err().to_string(), problem);
+        assert_eq!(work.write_last(), None);
+        let limit = Limit::new(Rate { amount: 1, period: 1_000_000_000 }, None, Algorithm::FixedWindow).unwrap();
+        let limiter = Limiter::new([Rule::new("create", [limit]).unwrap()], [1, 2]);
+        limiter.check_and_record(&[("user", "17")], 1, 0, &mut kept.record());
+        assert_eq!(work.write_last(), Some(format!("the latest usage is lost: {problem}")));
+    }
 }

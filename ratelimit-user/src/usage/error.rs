@@ -14,6 +14,9 @@ pub enum UsageError {
     /// A later version wrote the file.
     #[error("{}: a later version of ratelimit wrote this file: install that version, or choose another path", .0.display())]
     Newer(PathBuf),
+    /// The folder is missing.
+    #[error("{}: its folder does not exist: create it, and let the user of the server write there", .0.display())]
+    NoFolder(PathBuf),
     /// SQLite cannot open the file.
     #[error("{}: cannot open the file: this user needs its group, and the server also needs to write to its folder", .0.display())]
     Closed(PathBuf),
@@ -39,6 +42,6 @@ impl UsageError {
     /// Returns whether only the operator can put this right.
     #[must_use]
     pub fn is_wrong_file(&self) -> bool {
-        matches!(self, Self::Foreign(_) | Self::Newer(_))
+        matches!(self, Self::Foreign(_) | Self::Newer(_) | Self::NoFolder(_))
     }
 }

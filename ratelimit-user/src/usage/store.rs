@@ -40,7 +40,10 @@ impl Store {
     /// Opens the file, or creates it.
     pub(super) fn open(settings: &UsageFile) -> Result<Self, UsageError> {
         let path = &settings.path;
-        create(path).map_err(|cause| UsageError::Io { path: path.clone(), cause })?;
+        create(path).map_err(|cause| match cause.kind() {
+            io::ErrorKind::NotFound => UsageError::NoFolder(path.clone()),
+            _ => UsageError::Io { path: path.clone(), cause },
+        })?;
         let id = id(path).map_err(|cause| UsageError::Io { path: path.clone(), cause })?;
         let open = || -> rusqlite::Result<_> {
             let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;

@@ -26,6 +26,12 @@ impl Writer {
         Self { recorder, settings, store: None, waiting: HashMap::new() }
     }
 
+    /// Returns whether nothing waits because a write has failed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Writes what the recorder has, and deletes what is too old at `now`: seconds since the Unix epoch.
     ///
     /// # Errors

@@ -52,11 +52,31 @@ impl Authority {
     /// If one is no name.
     #[must_use]
     pub fn sign_until(&self, names: &[&str], year: i32) -> Signed {
-        let key = KeyPair::generate().expect("no key");
-        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-        let mut params = CertificateParams::new(names).expect("no name");
+        let mut params = of(names);
         params.not_after = date_time_ymd(year, 12, 31);
+        self.sign_params(params)
+    }
+
+    /// Signs one of another authority.
+    ///
+    /// # Panics
+    ///
+    /// If one is no name.
+    #[must_use]
+    pub fn sign_authority(&self, names: &[&str]) -> Signed {
+        let mut params = of(names);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        self.sign_params(params)
+    }
+
+    fn sign_params(&self, params: CertificateParams) -> Signed {
+        let key = KeyPair::generate().expect("no key");
         let certificate = params.signed_by(&key, &self.issuer).expect("no certificate");
         Signed { certificate: certificate.pem(), key: key.serialize_pem() }
     }
+}
+
+fn of(names: &[&str]) -> CertificateParams {
+    let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+    CertificateParams::new(names).expect("no name")
 }

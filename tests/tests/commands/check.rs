@@ -71,7 +71,8 @@ fn a_server_for_requests_that_could_not_serve_is_told() {
     let listen = "[serve]\nhttp = \"127.0.0.1:80\"\n";
     assert_eq!(check(&format!("{listen}usage = \"fleet\"\n{rule}")), format!("{shown}: {fleet}\n"));
     assert!(check(listen).starts_with(&format!("{shown}: nothing would be limited: ")));
-    let signed = Authority::new("authority").sign(&["localhost"]);
+    let authority = Authority::new("authority");
+    let signed = authority.sign(&["localhost"]);
     let certificate = folder.add("cert.pem", &signed.certificate).display().to_string();
     let key = folder.file().with_file_name("key.pem").display().to_string();
     let tls = format!("[serve]\nhttp = \"127.0.0.1:80\"\ntls-cert = \"{certificate}\"\ntls-key = \"{key}\"\n{rule}");
@@ -81,6 +82,12 @@ fn a_server_for_requests_that_could_not_serve_is_told() {
     folder.write(&tls);
     assert!(ratelimit.ok(&format!("check {shown}")).ends_with("1 rule for requests\n"));
     assert_eq!(ratelimit.json(&format!("check {shown}"))["serve"], json!([]));
+    // The server starts with it.
+    let signed = authority.sign_authority(&["localhost"]);
+    let _ = [folder.add("cert.pem", &signed.certificate), folder.add("key.pem", &signed.key)];
+    let output = ratelimit.run(&format!("check {shown}"));
+    let warning = format!("ratelimit: {shown}: tls-cert: {certificate}: the certificate is that of an authority");
+    assert!(output.status == 0 && output.stderr.starts_with(&warning), "{output:?}");
     // A problem of one table does not hide those of others.
     let found = check(
         "[serve]\nhttp = 1\nattributes = [\"tenant\"]\n[[check]]\nname = \"a\"\nlimits = \"x\"\nkey = \"tenant\"\n",

@@ -101,7 +101,8 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             let host = arguments.host.then(|| on_host(&config)).transpose()?;
             let skipped = config.lists.iter().flat_map(skipped).collect();
             let requests = requests::read(&arguments.file)?;
-            let (serve, warnings) = (of_serve(&requests), warnings::of(&config, &requests, SystemTime::now()));
+            let mut warnings = warnings::of(&config, &requests, SystemTime::now());
+            let serve = of_serve(&requests, &mut warnings);
             for warning in &warnings {
                 writeln!(io::stderr(), "ratelimit: warning: {file}: {warning}")?;
             }
@@ -136,11 +137,13 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     }
 }
 
-/// Returns why `ratelimit serve` could not serve, although the text of the file is good.
-fn of_serve(requests: &Requests) -> Vec<String> {
+/// Returns why `ratelimit serve` could not serve, although the text of the file is good. Adds why clients would refuse its
+/// certificate to `warnings`.
+fn of_serve(requests: &Requests, warnings: &mut Vec<String>) -> Vec<String> {
     let nothing = requests.has_table.then(|| serve::check(requests).err()).flatten();
-    let unreadable = requests.encryption.as_ref().and_then(|encryption| encryption.read().err());
-    nothing.into_iter().chain(unreadable).collect()
+    let certificate = requests.encryption.as_ref().map(serve::check_certificate).transpose();
+    warnings.extend(certificate.iter().flatten().flatten().cloned());
+    nothing.into_iter().chain(certificate.err()).collect()
 }
 
 /// Returns the lists whose files cannot be used.

@@ -7,7 +7,7 @@ use rustls::sign::CertifiedKey;
 
 use crate::{
     config::daemon::file::{self, Readers},
-    fleet::certificates::{self, Problem},
+    fleet::certificates::{self, Flaw, Problem},
 };
 
 /// The most bytes of a file.
@@ -33,6 +33,8 @@ pub struct Certificate {
     pub certified: CertifiedKey,
     /// When the first certificate of the file ends. None without an end.
     pub ends_at: Option<Timestamp>,
+    /// Why strict clients refuse the certificate.
+    pub flaw: Option<Flaw>,
 }
 
 impl Encryption {
@@ -55,6 +57,6 @@ impl Encryption {
             _ if problem.is_of_key() => wrong(KEY, &self.key, problem.to_string()),
             _ => wrong(CERTIFICATE, &self.certificate, problem.to_string()),
         })?;
-        Ok(Certificate { certified, ends_at: certificates::first_end(&chain) })
+        Ok(Certificate { certified, ends_at: certificates::first_end(&chain), flaw: certificates::flaw(&chain) })
     }
 }

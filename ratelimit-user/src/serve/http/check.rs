@@ -11,6 +11,7 @@ use axum::{
 };
 use http_body_util::LengthLimitError;
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 
 use super::{
     answer::answer,
@@ -34,7 +35,8 @@ pub(super) async fn check(State(service): State<Arc<Service>>, peer: Option<Exte
         Err(answer) => return *answer,
     };
     let answer = |decision: &Decision<'_>| answer(decision, service.style());
-    let question = read::<Question>(&body, Question::NAME).map(|question| question.from(address(peer)));
+    let question =
+        read::<Question>(&body, Question::NAME, Question::EXAMPLE).map(|question| question.from(address(peer)));
     let answer = question.and_then(|question| service.decide(question, answer));
     answer.unwrap_or_else(|error| bad(&service, error))
 }
@@ -45,7 +47,7 @@ pub(super) async fn batch(State(service): State<Arc<Service>>, peer: Option<Exte
         Ok(body) => body,
         Err(answer) => return *answer,
     };
-    let batch = read::<Batch>(&body, Batch::NAME).map(|batch| batch.from(address(peer)));
+    let batch = read::<Batch>(&body, Batch::NAME, Batch::EXAMPLE).map(|batch| batch.from(address(peer)));
     let answer = batch.and_then(|batch| {
         service.decide_all(batch, |decisions| {
             let Some(decision) = wire::of_all(decisions) else { return StatusCode::OK.into_response() };
@@ -76,6 +78,13 @@ async fn whole(service: &Service, body: Body) -> Result<Bytes, Box<Response>> {
     })
 }
 
-fn read<T: DeserializeOwned>(body: &[u8], name: &'static str) -> Result<T, String> {
-    from_slice(body, name).map_err(|error| message(&plain::json(&error)))
+fn read<T: DeserializeOwned>(body: &[u8], name: &'static str, example: &str) -> Result<T, String> {
+    let begins_as_object = body.trim_ascii_start().starts_with(b"{");
+    from_slice(body, name).map_err(|error| match error.classify() {
+        // The fields of a form, for example.
+        Category::Syntax | Category::Eof if !begins_as_object => {
+            format!("the body must be a JSON object such as {example}")
+        }
+        _ => message(&plain::json(&error)),
+    })
 }

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use tokio::net::{TcpListener, UnixListener};
 
 use super::callers::Caller;
@@ -36,8 +36,13 @@ impl Listener {
     pub(super) async fn open(listen: &Listen) -> Result<Self> {
         match listen {
             Listen::Tcp(address) => {
-                let listener = TcpListener::bind(address).await;
-                Ok(Self::Tcp(listener.with_context(|| format!("cannot listen on {address}"))?))
+                let listener = TcpListener::bind(address).await.map_err(|error| match error.kind() {
+                    io::ErrorKind::AddrInUse => {
+                        anyhow!("another program listens on {address}: end it, or choose another address")
+                    }
+                    _ => anyhow!("cannot listen on {address}: {error}"),
+                })?;
+                Ok(Self::Tcp(listener))
             }
             Listen::Unix(path) => {
                 remove_stale(path)?;
@@ -92,4 +97,18 @@ fn remove_stale(path: &Path) -> Result<()> {
         bail!("another server listens on {}: end it, or choose another path", path.display());
     }
     fs::remove_file(path).with_context(|| format!("cannot replace {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_of_another_program_is_refused_with_advice() {
+        let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = other.local_addr().unwrap();
+        let error = Listener::open(&Listen::Tcp(address)).await.err().unwrap();
+        let expected = format!("another program listens on {address}: end it, or choose another address");
+        assert_eq!(format!("{error:#}"), expected);
+    }
 }

@@ -135,7 +135,20 @@ fn calls_that_make_no_sense_get_one_clear_line() {
     let many = json!({ "attributes": many }).to_string();
     let huge = "x".repeat(70_000);
     for (head, body, status, expected) in [
-        ("POST /v1/check", "", 400, "line 1, column 0: the text ends too early"),
+        ("POST /v1/check", "", 400, "the body must be a JSON object such as {\"attributes\": {\"user\": \"17\"}}"),
+        (
+            "POST /v1/check",
+            "operation=createURL",
+            400,
+            "the body must be a JSON object such as {\"attributes\": {\"user\": \"17\"}}",
+        ),
+        (
+            "POST /v1/check/batch",
+            "nonsense",
+            400,
+            "the body must be a JSON object such as {\"requests\": [{\"attributes\": {\"user\": \"17\"}}]}",
+        ),
+        ("POST /v1/check", " {\"attributes\": {", 400, "line 1, column 17: attributes: the text ends too early"),
         ("POST /v1/check", "{}", 400, "line 1, column 2: attributes is missing"),
         (
             "POST /v1/check",

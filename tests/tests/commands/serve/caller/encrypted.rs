@@ -9,6 +9,8 @@ use rustix::process::Signal;
 use super::{PATIENT, block_on, by_tcp, question};
 use crate::serve::access::{Open, PORT, TOKENS};
 
+const IN_FORCE: &str = "ratelimit: 1 rule in force";
+
 /// Asks the server at this address, which one of this authority must have signed.
 fn ask(sandbox: &Sandbox, address: &str, authority: &Authority, token: Option<&str>) -> Result<Option<u64>, Undecided> {
     let mut server = Named::new(address.parse().unwrap());
@@ -62,17 +64,26 @@ fn a_caller_with_the_authority_and_a_token_asks_and_each_problem_has_its_advice(
         let _: [PathBuf; 2] =
             [server.folder.add("cert.pem", &signed.certificate), server.folder.add("key.pem", &signed.key)];
         server.daemon.process.signal(Signal::HUP);
-        let mut line = server.daemon.line();
-        if line.contains("the certificate ended at") {
-            line = server.daemon.line();
+        let line = server.daemon.line();
+        if line == IN_FORCE {
+            return String::new();
         }
-        assert_eq!(line, "ratelimit: 1 rule in force");
+        assert_eq!(server.daemon.line(), IN_FORCE);
+        line
     };
-    show(authority.sign(&["limits.example"]));
+    assert_eq!(show(authority.sign(&["limits.example", "192.0.2.77"])), "");
     let error = problem(ask(&sandbox, &address, &authority, gateway));
-    assert!(matches!(&error, Some(EncryptionError::Name(has)) if has.contains("limits.example")), "{error:?}");
-    show(authority.sign_until(&[&VICTIM_IPV4.to_string()], 2_020));
-    assert_eq!(problem(ask(&sandbox, &address, &authority, gateway)), Some(EncryptionError::Ended));
+    assert_eq!(error, Some(EncryptionError::Name(" (it has limits.example, 192.0.2.77)".to_owned())));
+    let name = VICTIM_IPV4.to_string();
+    for (signed, warning, expected) in [
+        (authority.sign_until(&[&name], 2_020), "the certificate ended at 2020-12-31", EncryptionError::Ended),
+        (authority.sign_authority(&[&name]), "the certificate is that of an authority", EncryptionError::Authority),
+        (authority.sign(&[]), "the certificate has no subjectAltName", EncryptionError::NoName),
+    ] {
+        let line = show(signed);
+        assert!(line.contains(warning) && line.ends_with(", then send SIGHUP"), "{line}");
+        assert_eq!(problem(ask(&sandbox, &address, &authority, gateway)), Some(expected));
+    }
 }
 
 #[test]
