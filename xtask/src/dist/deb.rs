@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 
 use super::{
     source::Source,
-    tree::{CONFIGURATION, Tree},
+    tree::{Tree, is_configuration},
 };
 use crate::{run, target};
 
@@ -24,7 +24,9 @@ pub(super) fn build(source: &Source, tree: &Tree, folder: &Path, package: &Path)
             .context(name.to_owned())
     };
     write("control", about(source, size(tree)?), 0o644)?;
-    write("conffiles", format!("/{CONFIGURATION}\n"), 0o644)?;
+    let conffiles =
+        tree.files()?.iter().filter(|file| is_configuration(file)).map(|file| format!("/{file}\n")).collect();
+    write("conffiles", conffiles, 0o644)?;
     for (name, text) in scripts(source)? {
         write(name, text, 0o755)?;
     }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 
 use super::{
     source::Source,
-    tree::{CONFIGURATION, DOCUMENTS, Tree, ZSH},
+    tree::{DOCUMENTS, Tree, ZSH, is_configuration},
 };
 use crate::{run, target};
 
@@ -49,7 +49,7 @@ fn text(source: &Source, tree: &Tree) -> Result<String> {
     let mut files = String::new();
     for file in tree.files()? {
         let file = if file == ZSH { ZSH_OF_RPM } else { &file };
-        let kind = if file == CONFIGURATION {
+        let kind = if is_configuration(file) {
             "%config(noreplace) "
         } else if is_licence(file) {
             // An installation without documents has licences too.

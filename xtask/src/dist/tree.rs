@@ -14,8 +14,8 @@ use crate::{
     target,
 };
 
-/// The configuration file, which upgrades leave as the operator has changed it.
-pub(super) const CONFIGURATION: &str = "etc/ratelimit/ratelimit.toml";
+/// The folder of configuration files.
+const CONFIGURATION: &str = "etc/";
 /// The program.
 pub(super) const PROGRAM: &str = "usr/sbin/ratelimit";
 /// The folder of licences.
@@ -26,8 +26,9 @@ pub(super) const BILL: &str = "usr/share/doc/ratelimit/bill-of-materials.cdx.jso
 pub(super) const ZSH: &str = "usr/share/zsh/vendor-completions/_ratelimit";
 
 /// Files of the sources, and their folders or names in a package.
-const FILES: [(&str, &str); 11] = [
-    ("dist/package/ratelimit.toml", CONFIGURATION),
+const FILES: [(&str, &str); 12] = [
+    ("dist/package/ratelimit.toml", "etc/ratelimit/ratelimit.toml"),
+    ("dist/fail2ban/ratelimit.conf", "etc/fail2ban/action.d/ratelimit.conf"),
     ("dist/ratelimit.toml", "usr/share/ratelimit/ratelimit.toml"),
     ("dist/grafana.json", "usr/share/ratelimit/grafana.json"),
     ("dist/grafana-check.json", "usr/share/ratelimit/grafana-check.json"),
@@ -51,6 +52,11 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", ZSH),
     ("fish", "usr/share/fish/vendor_completions.d/ratelimit.fish"),
 ];
+
+/// Returns whether this is a configuration file, which upgrades leave as the operator has changed it.
+pub(super) fn is_configuration(file: &str) -> bool {
+    file.starts_with(CONFIGURATION)
+}
 
 /// A folder with the files of a package.
 #[derive(Debug)]

@@ -29,7 +29,8 @@ const MEMORY: usize = 1 << 25;
 const ROUND: u64 = 100_000;
 
 /// Files of the package besides manual pages and licences.
-const FILES: [&str; 12] = [
+const FILES: [&str; 13] = [
+    "/etc/fail2ban/action.d/ratelimit.conf",
     "/etc/ratelimit/ratelimit.toml",
     "/usr/lib/systemd/system/ratelimit-check.service",
     "/usr/lib/systemd/system/ratelimit.service",
