@@ -64,17 +64,21 @@ impl Used {
         let (listens, others) = (&self.listens, &other.listens);
         let tls = |used: &Self| used.is_encrypted.then_some(());
         let not_yet = "not in use yet";
+        let usage = match (&self.usage, &other.usage) {
+            (Some(used), Some(other)) => used.differences(other),
+            _ => vec!["usage"],
+        };
+        let of_usage = |key| of_part(&format!("`{key}` in [serve]"), &self.usage, &other.usage, "no usage is kept yet");
         let parts = [
             of_part("`http` in [serve]", &listens.http, &others.http, not_yet),
             of_part("`grpc` in [serve]", &listens.grpc, &others.grpc, not_yet),
             of_part("`metrics` in [serve]", &listens.metrics, &others.metrics, not_yet),
             of_part("`tls-cert` in [serve]", &tls(self), &tls(other), "connections stay without encryption"),
             of_part("`rules` in [serve]", &self.store, &other.store, "callers cannot change rules yet"),
-            of_part("`usage` in [serve]", &self.usage, &other.usage, "no usage is kept yet"),
             of_part("`stops` in [serve]", &self.stops, &other.stops, "no client is stopped yet"),
             of_part("[fleet]", &self.fleet, &other.fleet, "nothing is shared yet"),
         ];
-        parts.into_iter().flatten().collect()
+        parts.into_iter().chain(usage.into_iter().map(of_usage)).flatten().collect()
     }
 }
 
@@ -84,7 +88,7 @@ fn of_part<T: PartialEq>(name: &str, used: &Option<T>, other: &Option<T>, not_ye
         _ if used == other => return None,
         (None, _) => not_yet,
         (Some(_), None) => "what was removed stays in use",
-        (Some(_), Some(_)) => "what was there before stays in use",
+        (Some(_), Some(_)) => "the old value stays in use",
     };
     Some(format!("{name} needs a restart: {state}"))
 }
@@ -146,16 +150,12 @@ impl Reload {
             Err(problem) => return kept(&problem),
         };
         self.service.change_style(style);
-        journal::say(Level::Info, &format!("{} in force", rules_in_words(count)));
+        journal::say(Level::Info, &count.in_words(" in force"));
     }
 }
 
 fn kept(problem: &str) {
     journal::say(Level::Error, &format!("the rules before stay in force: {problem}"));
-}
-
-pub(super) fn rules_in_words(count: usize) -> String {
-    if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") }
 }
 
 #[cfg(test)]
@@ -186,12 +186,15 @@ mod tests {
             assert_eq!(of(keys, keys), [""; 0]);
         }
         assert_eq!(
-            of("usage = \"/a\"\nstops = \"/a\"\n", "usage = \"/a\"\nusage-days = 7\nstops = \"/b\"\n"),
-            [
-                "`usage` in [serve] needs a restart: what was there before stays in use",
-                "`stops` in [serve] needs a restart: what was there before stays in use"
-            ]
+            of(
+                "usage = \"/a\"\nstops = \"/a\"\n",
+                "usage = \"/a\"\nusage-days = 7\nusage-rows = 1000\nstops = \"/b\"\n"
+            ),
+            ["stops", "usage-days", "usage-rows"]
+                .map(|key| format!("`{key}` in [serve] needs a restart: the old value stays in use"))
         );
+        let old = "`usage` in [serve] needs a restart: the old value stays in use";
+        assert_eq!(of("usage = \"/a\"\n", "usage = \"fleet\"\n"), [old]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::{
     fleet::{self, Fleet},
     grpc, http,
     in_fleet::InFleet,
-    reload::{self, Reload, Used, rules_in_words},
+    reload::{self, Reload, Used},
     rules::{Book, InForce, Keeper, Member, Operators, follow},
     service::Service,
     sockets::{self, Answers, CONNECTIONS, Connections, Protocol, Shown},
@@ -87,7 +87,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let _thread = usage.as_ref().map(start).transpose()?;
     let in_force = InForce::new(Arc::new(Operators::of(requests)), contents.unwrap_or_default())
         .map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
-    let count = in_force.len();
+    let count = in_force.count().in_words("");
     let (service, sender) = Service::new(in_force.rules(), shown_fleet, usage, stops)?;
     let service = Arc::new(service);
     service.change_tokens(tokens);
@@ -134,7 +134,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         let address = |listen: &Listen| format!(", metrics on {}", listen.shown(shown.is_some()));
         let of_metrics = listens.metrics.as_ref().map(address).unwrap_or_default();
         let serving = listens.shown(shown.is_some());
-        journal::say(Level::Info, &format!("serving {serving} by {}{of_metrics}", rules_in_words(count)));
+        journal::say(Level::Info, &format!("serving {serving} by {count}{of_metrics}"));
         service_manager::ready("serving");
         if let Some(sender) = sender {
             tokio::spawn(sender.run());

@@ -43,6 +43,21 @@ pub enum UsagePlace {
     Fleet(SharedUsage),
 }
 
+impl UsagePlace {
+    /// Returns the keys of `[serve]` that differ in another file.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let of = |settings: &Self| match settings {
+            Self::File(UsageFile { path, days, rows }) => (Some(path.clone()), *days, *rows),
+            Self::Fleet(SharedUsage { days, rows }) => (None, *days, *rows),
+        };
+        let ((path, days, rows), (other_path, other_days, other_rows)) = (of(self), of(other));
+        let all =
+            [("usage", path != other_path), ("usage-days", days != other_days), ("usage-rows", rows != other_rows)];
+        all.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
+    }
+}
+
 /// The same as keys of a table.
 #[derive(Debug, clap::Args)]
 pub struct UsageOptions {

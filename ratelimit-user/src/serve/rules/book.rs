@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{
     entry::Entry,
     error::RuleError,
-    in_force::{InForce, Operators},
+    in_force::{Count, InForce, Operators},
     joined::Joined,
     local::Local,
     shared::Member,
@@ -95,14 +95,14 @@ impl Book {
     }
 
     /// Puts other rules of the operator in force, with those of callers as they are kept now. Returns how many there are.
-    pub(in crate::serve) fn reload(&self, operators: Operators) -> Result<usize, String> {
+    pub(in crate::serve) fn reload(&self, operators: Operators) -> Result<Count, String> {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let contents = match &*keeper {
             Some(Keeper(store)) => store.known().map_err(|error| error.to_string())?,
             None => Contents::default(),
         };
         let all = InForce::new(Arc::new(operators), contents)?;
-        let count = all.len();
+        let count = all.count();
         if let Some(Keeper(store)) = &mut *keeper {
             store.leave_out(&all);
         }

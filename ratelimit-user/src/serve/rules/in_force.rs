@@ -26,6 +26,25 @@ impl Operators {
     }
 }
 
+/// How many rules are in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::serve) struct Count {
+    of_file: usize,
+    of_callers: usize,
+    in_shadow: usize,
+}
+
+impl Count {
+    /// Returns it in words, with a text behind the rules. Only rules of callers make it tell both kinds.
+    pub(in crate::serve) fn in_words(self, then: &str) -> String {
+        let Self { of_file, of_callers, in_shadow } = self;
+        let rules = if of_file == 1 { "rule" } else { "rules" };
+        let callers = if of_callers == 0 { String::new() } else { format!(" of the file and {of_callers} of callers") };
+        let shadow = if in_shadow == 0 { String::new() } else { format!(", {in_shadow} of them in shadow") };
+        format!("{of_file} {rules}{callers}{then}{shadow}")
+    }
+}
+
 /// The rules in force.
 #[derive(Debug, Clone, Default)]
 pub(in crate::serve) struct InForce {
@@ -98,9 +117,15 @@ impl InForce {
         Ok(())
     }
 
-    /// Returns how many rules there are.
-    pub(in crate::serve) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.operators.rules.len() + self.stored.len()
+    }
+
+    /// Returns how many rules there are.
+    pub(in crate::serve) fn count(&self) -> Count {
+        let (of_file, of_callers) = (&self.operators.rules, self.stored.values().map(|(_, rule)| rule));
+        let in_shadow = of_file.iter().chain(of_callers).filter(|rule| rule.is_shadow()).count();
+        Count { of_file: of_file.len(), of_callers: self.stored.len(), in_shadow }
     }
 
     /// Returns all rules, those of the operator first. Those of the operator together have as much memory as one, and so have
@@ -176,4 +201,37 @@ fn plain(value: &toml::Value) -> String {
 
 fn too_many() -> String {
     format!("at most {MOST_RULES} rules for requests are possible: delete one first")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::requests;
+
+    #[test]
+    fn a_count_tells_rules_in_shadow_and_those_of_callers() {
+        let count = |of_file: &[bool], of_callers: &[bool]| {
+            let rule = |(number, is_shadow): (usize, &bool)| {
+                format!("[[check]]\nname = \"r{number}\"\nlimits = \"1/s\"\nshadow = {is_shadow}\n")
+            };
+            let text: String = of_file.iter().enumerate().map(rule).collect();
+            let stored = |(number, is_shadow): (usize, &bool)| {
+                let keys =
+                    Keys::from_iter([("limits".to_owned(), "1/s".into()), ("shadow".to_owned(), (*is_shadow).into())]);
+                (format!("c{number}"), Stored { version: 1, keys })
+            };
+            let rules = of_callers.iter().enumerate().map(stored).collect();
+            let operators = Operators::of(requests::parse(&text).unwrap());
+            let contents = Contents { version: 1, fleet: None, rules };
+            InForce::new(Arc::new(operators), contents).unwrap().count().in_words(" in force")
+        };
+        assert_eq!(count(&[false], &[]), "1 rule in force");
+        assert_eq!(count(&[false, false], &[]), "2 rules in force");
+        assert_eq!(count(&[false, true, true], &[]), "3 rules in force, 2 of them in shadow");
+        assert_eq!(count(&[true], &[]), "1 rule in force, 1 of them in shadow");
+        assert_eq!(count(&[false], &[false]), "1 rule of the file and 1 of callers in force");
+        assert_eq!(count(&[], &[false]), "0 rules of the file and 1 of callers in force");
+        let both = "2 rules of the file and 2 of callers in force, 2 of them in shadow";
+        assert_eq!(count(&[true, false], &[false, true]), both);
+    }
 }

@@ -50,7 +50,7 @@ fn with_server(calls: impl AsyncFnOnce(RateLimitServiceClient<Channel>) + Send) 
     folder.write(RULES);
     let command = Ratelimit::new(&sandbox).command(&format!("serve -c {}", folder.file().display()));
     let mut daemon = Daemon::by(&sandbox, command);
-    assert_eq!(daemon.line(), "ratelimit: serving gRPC on http://127.0.0.1:8081 by 3 rules");
+    assert_eq!(daemon.line(), "ratelimit: serving gRPC on http://127.0.0.1:8081 by 3 rules, 1 of them in shadow");
     sandbox.victim(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

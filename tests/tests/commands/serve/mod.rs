@@ -135,6 +135,11 @@ fn a_reload_raises_a_limit_for_the_next_request_and_a_broken_file_changes_nothin
     server.daemon.process.signal(Signal::HUP);
     assert_eq!(server.daemon.line(), "ratelimit: 1 rule in force");
     assert_eq!(allowed(&server), 2);
+    let shadow = "[[check]]\nname = \"all\"\nlimits = \"1/d\"\nshadow = true\n";
+    server.folder.write(&text(&server.socket, &format!("{}{shadow}", RULES.replace("3/m", "5/m"))));
+    server.daemon.process.signal(Signal::HUP);
+    assert_eq!(server.daemon.line(), "ratelimit: 2 rules in force, 1 of them in shadow");
+    assert_eq!(allowed(&server), 0);
     server.folder.write(&text(&server.socket, &RULES.replace("3/m", "often")));
     server.daemon.process.signal(Signal::HUP);
     let line = server.daemon.line();

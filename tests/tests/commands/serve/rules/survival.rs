@@ -37,7 +37,7 @@ fn rules_of_callers_outlast_restarts_and_reloads_and_a_broken_file_of_them_chang
     let _ =
         changed.kept.add("rules.toml", &format!("{good}\n[[check]]\nversion = 1\nname = \"c\"\nlimits = \"1/s\"\n"));
     changed.server.daemon.process.signal(Signal::HUP);
-    assert_eq!(changed.server.daemon.line(), "ratelimit: 3 rules in force");
+    assert_eq!(changed.server.daemon.line(), "ratelimit: 1 rule of the file and 2 of callers in force");
     assert_eq!(changed.names(), ["create-url", "a", "c"]);
 
     // The operator takes a name that a caller has.
