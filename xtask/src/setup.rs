@@ -55,6 +55,12 @@ const VM_NEEDS: [Need; 5] = [
     Need { what: "xz", packages: &["xz-utils"], present: || works("xz", "--version") },
 ];
 
+/// Programs of the documents, and the interpreter of fail2ban.
+const PROGRAMS: [Need; 2] = [
+    Need { what: "openssl", packages: &["openssl"], present: || works("openssl", "version") },
+    Need { what: "Python", packages: &["python3"], present: || works("python3", "--version") },
+];
+
 /// Other limiters: tests need them, and `cargo xtask bench` compares with them.
 const LIMITERS: [Need; 2] = [
     Need { what: "nftables", packages: &["nftables"], present: || works("nft", "--version") },
@@ -106,6 +112,7 @@ fn provide(needs: &[Need], by_hand: fn() -> String) -> Result<()> {
 /// Finds or installs the tools for building and testing.
 pub(crate) fn for_tests() -> Result<()> {
     run()?;
+    provide(&PROGRAMS, || "Install OpenSSL and Python by hand".to_owned())?;
     limiters()
 }
 
