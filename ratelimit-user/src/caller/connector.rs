@@ -4,9 +4,11 @@ use std::{
     fmt,
     future::Future,
     io,
+    path::Path,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use hyper::{
@@ -17,7 +19,10 @@ use hyper_util::{
     client::legacy::connect::{Connected, Connection},
     rt::TokioIo,
 };
-use tokio::net::{TcpStream, UnixStream};
+use tokio::{
+    net::{TcpStream, UnixStream},
+    time::sleep,
+};
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
@@ -28,6 +33,10 @@ use super::{
     options::Server,
 };
 use crate::wire;
+
+/// The pause before another try if the queue of a socket is full, and the number of tries.
+const PAUSE: Duration = Duration::from_millis(5);
+const TRIES: usize = 200;
 
 /// Connects to one server, whatever the URI says.
 #[derive(Debug, Clone)]
@@ -62,7 +71,7 @@ impl Connector {
         let server = || address.to_string();
         let refused = |error: io::Error| ConnectError::Refused { server: server(), error: error.to_string() };
         let stream: Box<dyn wire::Stream> = match &address.0 {
-            Place::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(refused)?),
+            Place::Unix(path) => Box::new(to_socket(path).await.map_err(refused)?),
             Place::Tcp { host, port, name } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(refused)?;
                 stream.set_nodelay(true).map_err(refused)?;
@@ -80,6 +89,17 @@ impl Connector {
         };
         Ok(Stream(TokioIo::new(stream)))
     }
+}
+
+/// Connects to a socket. The system refuses at once while the queue of the socket is full, so this waits for a place.
+async fn to_socket(path: &Path) -> io::Result<UnixStream> {
+    for _ in 1..TRIES {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(PAUSE).await,
+            connected => return connected,
+        }
+    }
+    UnixStream::connect(path).await
 }
 
 impl fmt::Debug for Target {
@@ -130,5 +150,38 @@ impl Write for Stream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs, os::unix::net::UnixListener, process};
+
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_caller_waits_for_a_place_in_the_queue_of_a_socket() {
+        let path = env::temp_dir().join(format!("ratelimit-queue-{}", process::id()));
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&socket, 1).unwrap();
+        let server = UnixListener::from(socket);
+        let mut queue = Vec::new();
+        let full = loop {
+            match UnixStream::connect(&path).await {
+                Ok(stream) => queue.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        let connect = to_socket(&path);
+        tokio::pin!(connect);
+        assert!(timeout(3 * PAUSE, &mut connect).await.is_err());
+        let _accepted = server.accept().unwrap();
+        assert!(connect.await.is_ok());
+        fs::remove_file(&path).unwrap();
     }
 }

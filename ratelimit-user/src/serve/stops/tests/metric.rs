@@ -1,6 +1,18 @@
 //! What the metric tells of the daemon without a request.
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
 use super::*;
+
+/// The time in which the server must connect.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Listens as a daemon to which the server must connect in time.
+fn listen(socket: &Socket) -> UnixListener {
+    let daemon = UnixListener::bind(&socket.0).unwrap();
+    set_socket_timeout(&daemon, Timeout::Recv, Some(PATIENCE)).unwrap();
+    daemon
+}
 
 /// Sends requests until the stops are dropped.
 fn serve(sender: Sender) -> JoinHandle<()> {
@@ -19,7 +31,7 @@ fn wait_for(stops: &Stops, up: u8) {
         if page.contains(&format!("\nratelimit_check_stops_up {up}\n")) {
             return;
         }
-        assert!(begin.elapsed() < Duration::from_secs(10), "{page}");
+        assert!(begin.elapsed() < PATIENCE, "{page}");
         thread::yield_now();
     }
 }
@@ -30,7 +42,7 @@ fn the_metric_tells_without_a_request_that_the_daemon_is_gone_and_back() {
     let (stops, sender, _) = started(&socket.0);
     let server = serve(sender);
     for _ in 0..2 {
-        let daemon = UnixListener::bind(&socket.0).unwrap();
+        let daemon = listen(&socket);
         let connection = daemon.accept().unwrap();
         wait_for(&stops, 1);
         drop((daemon, connection));
@@ -46,7 +58,7 @@ fn the_metric_tells_without_a_request_that_a_daemon_lives_which_has_left_one_wit
     let socket = Socket::new();
     let (stops, sender, limiter) = started(&socket.0);
     let server = serve(sender);
-    let daemon = UnixListener::bind(&socket.0).unwrap();
+    let daemon = listen(&socket);
     let fail = |daemon: &UnixListener, first: UnixStream, address: u32| {
         wait_for(&stops, 1);
         flood(&stops, &limiter, Some(address), 0..=100);
@@ -68,7 +80,7 @@ fn the_metric_tells_without_a_request_that_a_daemon_lives_which_has_left_one_wit
     // Another one takes its place.
     fs::remove_file(&socket.0).unwrap();
     drop((daemon, next));
-    let daemon = UnixListener::bind(&socket.0).unwrap();
+    let daemon = listen(&socket);
     let _connection = daemon.accept().unwrap();
     wait_for(&stops, 1);
     drop((daemon, stops));
