@@ -154,6 +154,9 @@ fn control_characters_of_names_do_not_reach_the_terminal() {
 }
 
 proptest! {
+    // Each key draws a screen, so a case takes long.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn no_keys_and_no_size_are_a_problem(keys in "[a-z0-9/ ?\\t\\n\\x1b]{0,40}", width in 1u16..200, height in 1u16..60) {
         let mut state = three();
