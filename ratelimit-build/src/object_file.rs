@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use miniz_oxide::deflate::compress_to_vec_zlib;
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, SectionKind,
     build::{
@@ -23,6 +24,9 @@ use crate::{
 
 /// Bytes of one BPF instruction (a 64-bit immediate counts as two).
 const INSTRUCTION: u64 = 8;
+
+/// The level of compression that takes longest, a second.
+const SMALLEST: u8 = 10;
 
 /// A kernel-side object file.
 #[derive(Debug)]
@@ -41,7 +45,8 @@ pub fn build_script(package: &str, folder: &Path) {
     }
 }
 
-/// Builds the binary `package`, whose sources are in `folder`, into `OUT_DIR`. Only a build script can call it.
+/// Builds the binary `package`, whose sources are in `folder`, into `OUT_DIR`, and packs it beside with the suffix `.zlib`.
+/// Only a build script can call it.
 ///
 /// # Errors
 ///
@@ -64,7 +69,10 @@ pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
     let path = out_dir.join(package);
     check_paths(&built.path)?;
     let data = without_debug_sections(&built.path).context("cannot strip the kernel object")?;
-    fs::write(&path, data).context("cannot write the kernel object")?;
+    let packed = compress_to_vec_zlib(&data, SMALLEST);
+    fs::write(&path, data)
+        .and_then(|()| fs::write(out_dir.join(format!("{package}.zlib")), packed))
+        .context("cannot write the kernel object")?;
     println!("cargo::rustc-env=KERNEL_OBJECT_HASH={:016x}", hash(&path)?);
     Ok(Object { path, ..built })
 }

@@ -39,7 +39,9 @@ pub(super) fn build(source: &Source, folder: &Path) -> Result<PathBuf> {
         places.iter().map(|(path, name)| format!("{option}={}={name}", path.display())).collect::<Vec<_>>()
     };
     cargo.env("CARGO_ENCODED_RUSTFLAGS", map("--remap-path-prefix").join("\x1f"));
-    cargo.env("CFLAGS", map("-ffile-prefix-map").join(" "));
+    // C code of libraries never unwinds, so it needs no tables for that.
+    let options = ["-fno-unwind-tables".to_owned(), "-fno-asynchronous-unwind-tables".to_owned()];
+    cargo.env("CFLAGS", [map("-ffile-prefix-map"), options.to_vec()].concat().join(" "));
     // Zig and its wrappers keep files in the user's cache otherwise.
     let caches = target::folder("dist-tools")?.join("cache");
     cargo.env("XDG_CACHE_HOME", &caches).env("ZIG_GLOBAL_CACHE_DIR", caches.join("zig"));

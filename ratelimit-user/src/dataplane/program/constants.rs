@@ -15,19 +15,19 @@ const INSTRUCTION: usize = 8;
 /// Operation that writes its last four bytes into a register.
 const MOVE: u8 = 0xb7;
 
-/// Returns an object with the constants of these settings. Its parsers need an aligned object, as every allocator aligns
+/// Writes the constants of these settings into an object. Its parsers need an aligned object, as every allocator aligns
 /// so large a one.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] if the object cannot be parsed, which a test rules out.
-pub(super) fn write(object: &[u8], settings: &Settings) -> Result<Vec<u8>, Error> {
-    let ports = host::chosen_ports();
-    let mut written = object.to_vec();
-    each(object, |at, constant| {
-        written[at..at + size_of::<u32>()].copy_from_slice(&value(constant, settings, ports).to_le_bytes());
-    })?;
-    Ok(written)
+pub(super) fn write(mut object: Vec<u8>, settings: &Settings) -> Result<Vec<u8>, Error> {
+    let (ports, mut places) = (host::chosen_ports(), Vec::new());
+    each(&object, |at, constant| places.push((at, constant)))?;
+    for (at, constant) in places {
+        object[at..at + size_of::<u32>()].copy_from_slice(&value(constant, settings, ports).to_le_bytes());
+    }
+    Ok(object)
 }
 
 /// Calls a function with the place of each constant in an object.
@@ -80,15 +80,15 @@ fn value(constant: Constant, settings: &Settings, own_ports: [u32; 2]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataplane::program::loader::OBJECT;
+    use crate::dataplane::program::loader;
 
     #[test]
     fn the_program_has_every_constant_until_it_is_written() {
-        let mut found = Vec::new();
-        each(OBJECT, |_, constant| found.push(constant)).unwrap();
+        let (object, mut found) = (loader::object().unwrap(), Vec::new());
+        each(&object, |_, constant| found.push(constant)).unwrap();
         assert!(Constant::ALL.iter().all(|constant| found.contains(constant)), "{found:?}");
         // Anywhere, so that no other instruction and no data has one.
-        let written = write(OBJECT, &Settings::default()).unwrap();
+        let written = write(object, &Settings::default()).unwrap();
         let left = |bytes: &&[u8; 4]| Constant::of_placeholder(u32::from_le_bytes(**bytes)).is_some();
         assert_eq!(written.array_windows::<4>().find(left), None);
     }

@@ -8,6 +8,7 @@ use std::{
 
 use aya::{Ebpf, EbpfLoader, programs::Xdp};
 use aya_obj::Object;
+use miniz_oxide::inflate::decompress_to_vec_zlib;
 use ratelimit_common::maps::{control, names};
 
 pub use crate::dataplane::program::{requested::RequestedSettings, settings::Settings};
@@ -18,8 +19,8 @@ use crate::dataplane::{
     sys::{bpf, link_type::FirstHeader},
 };
 
-/// The object that the build script has built.
-pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/ratelimit-ebpf"));
+/// The object that the build script has built and packed.
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ratelimit-ebpf.zlib"));
 
 /// The hash of that object. Layouts that another build has checked are checked again.
 pub(crate) const OBJECT_HASH: &str = env!("KERNEL_OBJECT_HASH");
@@ -47,13 +48,22 @@ pub(crate) struct Definition {
     pub(crate) max_entries: u32,
 }
 
+/// Returns the object that the build script has built.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if it cannot be unpacked, which a test rules out.
+pub(super) fn object() -> Result<Vec<u8>, Error> {
+    decompress_to_vec_zlib(PACKED).tried("broken build")
+}
+
 /// Returns the layouts that the object defines for the [pinned maps](names::PINNED), in their order.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] if the object cannot be parsed or lacks one, which a test rules out.
 pub(crate) fn definitions() -> Result<Vec<Definition>, Error> {
-    let object = Object::parse(OBJECT).tried("broken build")?;
+    let object = Object::parse(&object()?).tried("broken build")?;
     let definition = |name: &str| {
         let missing = || Error::Bpf { what: "broken build", detail: format!("the object has no map {name}") };
         let map = object.maps.get(name).ok_or_else(missing)?;
@@ -114,7 +124,7 @@ pub(crate) fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) 
             loader.map_pin_path(name, pins(name));
         }
     }
-    loader.load(&constants::write(OBJECT, settings)?).tried("cannot load the program's maps")
+    loader.load(&constants::write(object()?, settings)?).tried("cannot load the program's maps")
 }
 
 /// Returns the XDP program of an object that was loaded with these settings, for packets that begin with this header.
