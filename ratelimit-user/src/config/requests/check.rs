@@ -104,6 +104,8 @@ pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
         ipv6_prefix,
         clients,
     } = options?;
+    // An option takes other values too, but then the list of rules would leave the rule out.
+    table.get("name")?.text()?;
     let unknown = |name: &String| !attributes.contains(name);
     if let (Some(name), Some(value)) = (key.iter().find(|name| unknown(name)), table.get("key")) {
         value.wrong(unknown_attribute(name, attributes));

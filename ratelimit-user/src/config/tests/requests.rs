@@ -149,6 +149,8 @@ fn problems_have_their_place_and_say_what_to_do() {
         ),
         ("[serve]\nhttp = \"unix:check.sock\"", "2:8: \"unix:check.sock\": expected an absolute path after unix:"),
         ("[serve]\nhtp = \"unix:/check.sock\"", "2:1: htp: unknown key: did you mean http?"),
+        ("[[check]]\nname = true\nlimits = \"3/m\"", "2:8: true: expected text in quotes"),
+        ("[[check]]\nname = [\"a\"]\nlimits = \"3/m\"", "2:8: [\"a\"]: expected text in quotes"),
         (&format!("{RULE}{RULE}"), "4:1: [[check]]: create is there twice: choose another name"),
     ] {
         assert_eq!(problem(text), expected);
