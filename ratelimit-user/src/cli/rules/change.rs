@@ -113,16 +113,19 @@ pub(crate) fn print<R: Serialize>(
 /// The hint where no packet meets a rule yet.
 const NOT_ATTACHED: &str = "  not attached to any interface: the rule takes effect at the next `ratelimit attach`";
 
+/// Returns whether a rule with a comment is meant.
+pub(crate) type Matches<'a> = &'a dyn Fn(&RuleSpec, Option<&str>) -> bool;
+
 /// Returns how to delete the rule of a target that `is_meant`: the one in force, or the one that it covers. The second
 /// value says what applies then, for the end of a line.
-pub(crate) fn deletion(rule: &Listed, is_meant: impl Fn(&RuleSpec) -> bool) -> Option<(batch::Change, String)> {
+pub(crate) fn deletion(rule: &Listed, is_meant: Matches<'_>) -> Option<(batch::Change, String)> {
     let in_force = write::spec(&rule.spec);
     let covered = rule.covers.as_ref();
-    if is_meant(&rule.spec) {
+    if is_meant(&rule.spec, rule.comment.as_deref()) {
         let returns = covered.map(|covered| format!(", {} again", write::spec(&covered.spec)));
         return Some((batch::Change::delete(rule.target), returns.unwrap_or_default()));
     }
-    let below = covered.filter(|covered| is_meant(&covered.spec))?;
+    let below = covered.filter(|covered| is_meant(&covered.spec, covered.comment.as_deref()))?;
     let text = format!(": {} does not return after {in_force}", write::spec(&below.spec));
     Some((batch::Change::delete_below(rule.target), text))
 }

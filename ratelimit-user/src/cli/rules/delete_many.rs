@@ -10,7 +10,7 @@ use ratelimit_common::{
 use serde::Serialize;
 
 use super::{
-    change::rules_text,
+    change::{Matches, rules_text},
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
     lines::{self, Nested},
 };
@@ -25,7 +25,6 @@ use crate::{
         rules::{
             batch::Change,
             list::{self, Listed},
-            spec::RuleSpec,
             target::{Sources, Target},
         },
     },
@@ -43,16 +42,17 @@ pub(crate) struct Rules<'a> {
     pub(crate) if_exists: bool,
     /// The kind of rule in messages, for example `limit`.
     pub(crate) name: &'a str,
-    /// Returns whether a rule is such a rule.
-    pub(crate) matches: &'a dyn Fn(&RuleSpec) -> bool,
+    /// Returns whether a rule with this comment is such a rule.
+    pub(crate) matches: Matches<'a>,
     /// Whether the ban of a source without such a rule is lifted instead.
     pub(crate) lifts_bans: bool,
 }
 
+/// The number of deleted rules, and of skipped lines.
 #[derive(Debug, Serialize)]
-struct Deleted {
-    deleted: usize,
-    skipped: usize,
+pub(super) struct Deleted {
+    pub(super) deleted: usize,
+    pub(super) skipped: usize,
 }
 
 /// Reads the prefixes and deletes the rule of each of them, all or none.
@@ -68,8 +68,11 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
         let target = Target::prefix(*prefix).of(rules.service);
         let same = of_sources(&all, target.sources);
         let has = |is_such: &dyn Fn(&Listed) -> bool| same.iter().any(|rule| rule.target == target && is_such(rule));
-        let covers = |rule: &Listed| rule.covers.as_ref().is_some_and(|covered| (rules.matches)(&covered.spec));
-        if has(&|rule| (rules.matches)(&rule.spec)) {
+        let covers = |rule: &Listed| {
+            let covered = rule.covers.as_ref();
+            covered.is_some_and(|covered| (rules.matches)(&covered.spec, covered.comment.as_deref()))
+        };
+        if has(&|rule| (rules.matches)(&rule.spec, rule.comment.as_deref())) {
             is_of_file |= has(&|rule| rule.origin == CONFIG);
             change.deleted.push(target);
         } else if has(&covers) {

@@ -17,7 +17,10 @@ use super::{
 use crate::{
     cli::print::{answer::Answer, output::Output},
     dataplane::{
-        rules::target::{Sources, Target},
+        rules::{
+            spec::RuleSpec,
+            target::{Sources, Target},
+        },
         sys::host,
     },
     limit::Rates,
@@ -100,7 +103,7 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
         }
         Command::Del { sources, service, force, skip_bad, if_exists } => {
             let (service, force, skip_bad, if_exists) = (of(*service), *force, *skip_bad, *if_exists);
-            let (name, matches) = ("limit", &is_limit);
+            let (name, matches) = ("limit", &|spec: &RuleSpec, _: Option<&str>| is_limit(spec));
             let rules = Rules { service, force, skip_bad, if_exists, name, matches, lifts_bans: false };
             match listed(sources, skip_bad)? {
                 Some(sources) => {

@@ -5,7 +5,7 @@ pub(crate) mod access;
 pub(crate) mod change;
 pub(crate) mod cost;
 mod delete;
-mod delete_commented;
+mod delete_all;
 mod delete_many;
 mod feedback;
 pub(crate) mod hits;

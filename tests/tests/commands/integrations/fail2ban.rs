@@ -139,12 +139,18 @@ fn fail2ban_bans_and_unbans_at_the_card_and_leaves_rules_of_the_operator() {
     fail2ban.denied(&["10.9.0.1", "10.9.0.2"]);
     fail2ban.run();
     fail2ban.denied(&["10.9.0.1", "10.9.0.2", "2001:db8::66"]);
+    // A longer rule of the operator stays.
+    ratelimit.ok("deny add 10.9.0.3 --for 1d");
+    fail2ban.client("set web banip 10.9.0.3");
     fail2ban.client("set web bantime -1");
+    fail2ban.client("set web banip 10.9.0.2");
     fail2ban.client("set web banip 10.9.0.77");
-    let rules = fail2ban.denied(&["10.9.0.1", "10.9.0.2", "10.9.0.77", "2001:db8::66"]);
-    assert_eq!(rules[2]["expires_in_seconds"], json!(null));
+    let rules = fail2ban.denied(&["10.9.0.1", "10.9.0.2", "10.9.0.3", "10.9.0.77", "2001:db8::66"]);
+    assert_eq!((&rules[1]["comment"], &rules[2]["comment"]), (&json!(null), &json!(null)));
+    assert!(rules[2]["expires_in_seconds"].as_u64().unwrap() > 80_000, "{rules}");
+    assert_eq!(rules[3]["expires_in_seconds"], json!(null));
     fail2ban.client("unban --all");
-    fail2ban.denied(&["10.9.0.1", "10.9.0.2"]);
+    fail2ban.denied(&["10.9.0.1", "10.9.0.2", "10.9.0.3"]);
     let log = fail2ban.log();
     assert!(!log.contains("ERROR"), "{log}");
     // A rule allow stays, and the log says so.

@@ -1,6 +1,6 @@
 //! Comments of rules.
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox, stdin};
 use serde_json::json;
 
 /// Returns the comments in a list, by the order of its rules.
@@ -139,5 +139,64 @@ fn a_full_map_of_comments_refuses_and_changes_nothing() {
     assert_eq!(ratelimit.ok_with("deny add -", &hosts), "65536 rules: deny\n");
     let all = comments(&ratelimit, "deny list");
     assert_eq!((all.len(), all.iter().filter(|comment| comment.is_some()).count()), (65_538, 65_536));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn rules_are_deleted_by_their_comment() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    with_comment(&ratelimit, "deny add 10.0.0.1 10.0.0.2", "it's a \"job\"");
+    with_comment(&ratelimit, "deny add 10.0.0.1 --service udp/53", "it's a \"job\"");
+    with_comment(&ratelimit, "deny add 10.0.0.3", "it's");
+    with_comment(&ratelimit, "allow add 10.0.0.4", "it's a \"job\"");
+    let sources = || {
+        let rules = ratelimit.json("deny list");
+        rules.as_array().unwrap().iter().map(|rule| rule["source"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let deleted = |words: &str, comment: &str| {
+        let mut command = ratelimit.command(words);
+        ratelimit.output(command.args(["--comment", comment]))
+    };
+    // Another comment, and one prefix of two: nothing is deleted.
+    for words in ["deny del 10.0.0.3", "deny del 10.0.0.1 10.0.0.3", "deny del --all --service tcp", "allow del --all"]
+    {
+        let comment = if words.starts_with("allow") { "it's" } else { "it's a \"job\"" };
+        assert_eq!(deleted(words, comment).status, 1, "{words}");
+        assert_eq!(sources(), ["10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.3"]);
+    }
+    assert_eq!(deleted("deny del --all --if-exists", "no such").status, 0);
+    // An empty variable of a script is no wish to delete all.
+    assert!(deleted("deny del", "it's").stderr.contains("required"));
+    assert!(ratelimit.fails("deny del --all").contains("--comment"));
+    let output = ratelimit.output(ratelimit.command("deny del - --comment it's").stdin(stdin("10.0.0.3\n")));
+    assert_eq!((output.status, sources().len()), (0, 3), "{output:?}");
+    assert_eq!(deleted("deny del 10.0.0.1", "it's a \"job\"").status, 0);
+    assert_eq!(sources(), ["10.0.0.1", "10.0.0.2"]);
+    let output = deleted("deny del --all", "it's a \"job\"");
+    assert_eq!(output.stdout, "2 rules deleted: rule deny with the comment \"it's a \\\"job\\\"\"\n");
+    assert_eq!((sources().len(), ratelimit.json("allow list").as_array().unwrap().len()), (0, 1));
+    with_comment(&ratelimit, "deny add 10.0.0.1", "x");
+    assert_eq!(ratelimit.json("deny del --all --comment x"), json!({"deleted": 1, "skipped": 0}));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_longer_rule_deny_can_be_kept() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok("deny add 10.0.0.1 --for 1d");
+    ratelimit.ok("deny add 10.0.0.2");
+    ratelimit.ok("deny add 10.0.0.3 --for 1m");
+    with_comment(&ratelimit, "deny add 10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 --for 1h --keep-longer", "jail");
+    let jail = || Some("jail".to_owned());
+    assert_eq!(comments(&ratelimit, "deny list"), [None, None, jail(), jail()]);
+    // A ban without an end is longer than each that ends.
+    with_comment(&ratelimit, "deny add 10.0.0.1 10.0.0.2 --keep-longer", "jail");
+    assert_eq!(comments(&ratelimit, "deny list"), [jail(), None, jail(), jail()]);
+    assert_eq!(ratelimit.json("deny add 10.0.0.1 10.0.0.2 --keep-longer --for 1d"), json!([]));
+    assert!(ratelimit.fails("deny add - --keep-longer").contains("--keep-longer needs prefixes as arguments"));
     ratelimit.ok("detach --all");
 }

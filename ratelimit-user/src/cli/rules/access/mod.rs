@@ -1,15 +1,20 @@
 //! `ratelimit allow` and `ratelimit deny`: `add | del | list`.
 
-use std::{path::Path, time::Duration};
+mod row;
 
-use anyhow::{Context as _, Result};
+use std::{
+    io::{self, Write as _},
+    path::Path,
+    time::Duration,
+};
+
+use anyhow::{Result, ensure};
 use ratelimit_common::{identity::service::Service, limits::policy::Policy, rules::comment::Comment};
-use serde::Serialize;
 
+use self::row::Row;
 use super::{
     change::{self, Request, comment},
-    delete,
-    delete_commented::{self, Commented},
+    delete, delete_all,
     delete_many::{self, Rules},
     hits::{self, OfRules},
     set_many::{self, Fresh},
@@ -18,7 +23,7 @@ use super::{
 use crate::{
     cli::print::{
         answer::Answer,
-        output::{self, Output, covers, end, origin, with_covered},
+        output::{self, Output, with_covered},
         source_row::HitsRow,
     },
     dataplane::{
@@ -69,6 +74,9 @@ pub(crate) enum DenyCommand {
         /// Delete the rule after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
+        /// Leave a rule deny that ends later, or never, as it is. Without this option, the new rule takes its place
+        #[arg(long, conflicts_with = "skip_bad")]
+        keep_longer: bool,
         /// Add the rule even if it blocks your SSH session, or replaces a rule allow
         #[arg(long)]
         force: bool,
@@ -86,11 +94,14 @@ pub(crate) enum DenyCommand {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Deletion {
     /// Addresses or prefixes, exactly as they were added; or - to read prefixes from standard input, one per line
-    #[arg(value_name = "CIDR|-", required_unless_present = "comment")]
+    #[arg(value_name = "CIDR|-", required_unless_present = "all")]
     prefixes: Vec<OneOrMany<Prefix>>,
-    /// Delete only rules with this comment, of every service without `--service`. Without a prefix, delete all of them
-    #[arg(long, value_name = "TEXT", value_parser = comment, conflicts_with = "skip_bad")]
+    /// Delete only rules with this comment
+    #[arg(long, value_name = "TEXT", value_parser = comment)]
     comment: Option<Comment>,
+    /// Delete the rules of all prefixes that have the comment, and of all services unless `--service` is given
+    #[arg(long, requires = "comment", conflicts_with_all = ["prefixes", "skip_bad"])]
+    all: bool,
     /// Only packets of this service: tcp, udp or sctp, also with a port or a range of ports (udp/53, tcp/8000-8099);
     /// tcp-syn (new connections); icmp, gre, esp, ah, ipip; or a protocol number
     #[arg(long, value_name = "PROTO[/PORT[-PORT]]")]
@@ -134,55 +145,9 @@ struct Verdict {
 const ALLOW: Verdict = Verdict { name: "allow", policy: Policy::ALLOWED };
 const DENY: Verdict = Verdict { name: "deny", policy: Policy::DENIED };
 
-/// A rule in the output.
-#[derive(Debug, Serialize)]
-struct Row {
-    source: String,
-    service: String,
-    expires_in_seconds: Option<u64>,
-    /// The rule that returns when this one expires.
-    covers: Option<String>,
-    /// The temporary rule that applies instead now.
-    covered_by: Option<String>,
-    origin: &'static str,
-    comment: Option<String>,
-    /// Absent unless it was requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hits: Option<HitsRow>,
-}
-
-impl Row {
-    fn of(rule: &Listed) -> Self {
-        Self {
-            source: rule.target.sources.to_string(),
-            service: ServiceName(rule.target.service).to_string(),
-            expires_in_seconds: rule.expires_in.map(|left| left.as_secs()),
-            covers: covers(rule),
-            covered_by: None,
-            origin: origin(rule.origin),
-            comment: rule.comment.as_deref().map(str::to_owned),
-            hits: None,
-        }
-    }
-
-    fn cells(&self) -> [String; 8] {
-        let [passed, dropped, would_drop] = HitsRow::cells(self.hits.as_ref());
-        [
-            self.source.clone(),
-            self.service.clone(),
-            end(self.expires_in_seconds, self.covers.as_deref(), self.covered_by.as_deref()),
-            self.origin.to_owned(),
-            self.comment.clone().unwrap_or_default(),
-            passed,
-            dropped,
-            would_drop,
-        ]
-    }
-}
-
 pub(crate) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        AllowCommand::Add { which, life, force } => ALLOW.add(which, *life, *force, pins, output),
+        AllowCommand::Add { which, life, force } => ALLOW.add(which, *life, (*force, false), pins, output),
         AllowCommand::Del { which, force } => ALLOW.delete(which, *force, pins, output),
         AllowCommand::List(hits) => ALLOW.list(*hits, pins, output),
     }
@@ -190,10 +155,16 @@ pub(crate) fn allow(command: &AllowCommand, pins: &Path, output: Output) -> Resu
 
 pub(crate) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result<Answer> {
     match command {
-        DenyCommand::Add { which, life, force } => DENY.add(which, *life, *force, pins, output),
+        DenyCommand::Add { which, life, keep_longer, force } => {
+            DENY.add(which, *life, (*force, *keep_longer), pins, output)
+        }
         DenyCommand::Del { which } => DENY.delete(which, false, pins, output),
         DenyCommand::List(hits) => DENY.list(*hits, pins, output),
     }
+}
+
+fn with_comment(comment: &str) -> String {
+    format!(" with the comment {comment:?}")
 }
 
 impl Verdict {
@@ -206,7 +177,7 @@ impl Verdict {
         &self,
         which: &Addition,
         life: Option<Duration>,
-        force: bool,
+        (force, keeps_longer): (bool, bool),
         pins: &Path,
         output: Output,
     ) -> Result<Answer> {
@@ -214,7 +185,8 @@ impl Verdict {
         let Addition { prefixes, service, comment, skip_bad } = which;
         let (service, comment) = (service.map_or(Service::Any, |service| service.0), *comment);
         let spec = RuleSpec::from(self.policy);
-        let Some(prefixes) = listed(prefixes, *skip_bad)? else {
+        let Some(mut prefixes) = listed(prefixes, *skip_bad)? else {
+            ensure!(!keeps_longer, "--keep-longer needs prefixes as arguments: standard input cannot have it");
             let rule = set_many::Rule {
                 service,
                 fresh: Fresh { spec: Ok(spec), comment },
@@ -227,6 +199,15 @@ impl Verdict {
             return set_many::set(&rule, pins, output);
         };
         let mut instance = Instance::open(pins)?;
+        if keeps_longer {
+            let kept = self.longer(&instance, &prefixes, service, life)?;
+            prefixes.retain(|prefix| !kept.contains(prefix));
+            kept.iter().try_for_each(|prefix| writeln!(io::stderr(), "{prefix}: {} already, and longer", self.name))?;
+            if prefixes.is_empty() {
+                output.print(&[(); 0], |_| Ok(()))?;
+                return Ok(Answer::Unchanged);
+            }
+        }
         let request = |prefix: &Prefix| {
             let target = Target::prefix(*prefix).of(service);
             Request { target, spec: spec.clone(), life, comment, keeps_throttle: false }
@@ -235,23 +216,40 @@ impl Verdict {
         change::print(&instance, &set, Row::of, &|_| self.name.to_owned(), life, output)
     }
 
+    /// Returns the prefixes that have this verdict for longer than this time.
+    fn longer(
+        &self,
+        instance: &Instance,
+        prefixes: &[Prefix],
+        service: Service,
+        life: Option<Duration>,
+    ) -> Result<Vec<Prefix>> {
+        let mut longer = Vec::new();
+        for prefix in prefixes {
+            let rule = list::get(&instance.tables, Target::prefix(*prefix).of(service))?;
+            let rule = rule.filter(|rule| rule.spec.policy == self.policy);
+            let is_longer = |rule: Listed| rule.expires_in.is_none_or(|left| life.is_some_and(|life| left > life));
+            longer.extend(rule.is_some_and(is_longer).then_some(*prefix));
+        }
+        Ok(longer)
+    }
+
     fn delete(&self, which: &Deletion, force: bool, pins: &Path, output: Output) -> Result<Answer> {
         host::check()?;
-        let Deletion { prefixes, comment, service, skip_bad, if_exists } = which;
+        let Deletion { prefixes, comment, all, service, skip_bad, if_exists } = which;
         let (only, skip_bad, if_exists) = (service.map(|service| service.0), *skip_bad, *if_exists);
         let service = only.unwrap_or(Service::Any);
-        let name = &format!("rule {}", self.name);
-        let matches = &|spec: &RuleSpec| spec.policy == self.policy;
-        let lifts_bans = self.policy == Policy::DENIED;
+        let comment = comment.as_ref().and_then(Comment::get);
+        let name = &format!("rule {}{}", self.name, comment.map_or_else(String::new, with_comment));
+        let matches = &|spec: &RuleSpec, has: Option<&str>| {
+            spec.policy == self.policy && comment.is_none_or(|comment| has == Some(comment))
+        };
+        let lifts_bans = self.policy == Policy::DENIED && comment.is_none();
         let rules = Rules { service, force, skip_bad, if_exists, name, matches, lifts_bans };
-        let listed = if prefixes.is_empty() { Some(Vec::new()) } else { listed(prefixes, skip_bad)? };
-        if let Some(comment) = comment {
-            let prefixes =
-                listed.context("--comment needs prefixes as arguments, or none: standard input has no comments")?;
-            let which = Commented { comment: comment.get().unwrap_or_default(), prefixes: &prefixes, service: only };
-            return delete_commented::delete(&rules, &which, pins, output);
+        if *all {
+            return delete_all::delete(&rules, only, pins, output);
         }
-        let Some(prefixes) = listed else {
+        let Some(prefixes) = listed(prefixes, skip_bad)? else {
             return delete_many::delete(&rules, pins, output);
         };
         let targets: Vec<_> = prefixes.iter().map(|prefix| Target::prefix(*prefix).of(service)).collect();
@@ -265,7 +263,7 @@ impl Verdict {
         let hits = OfRules::read(hits, &instance.tables)?;
         let row = |(rule, covered_by): (Listed, Option<String>)| {
             let hits = hits.of(rule.target, &rule.spec, covered_by.is_some());
-            Row { covered_by, hits, ..Row::of(&rule) }
+            Row::of(&rule).with(covered_by, hits)
         };
         let rows: Vec<Row> = with_covered(&all, |spec| self.is_verdict_of(spec)).into_iter().map(row).collect();
         drop(hits);

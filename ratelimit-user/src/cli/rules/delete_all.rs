@@ -1,0 +1,56 @@
+//! Deletes the rules of all sources.
+
+use std::path::Path;
+
+use anyhow::Result;
+use ratelimit_common::{identity::service::Service, rules::rule::CONFIG};
+
+use super::{
+    change,
+    delete_many::{Deleted, Rules},
+    feedback::bar,
+};
+use crate::{
+    cli::print::{
+        answer::Answer,
+        hint,
+        output::{Output, count},
+    },
+    dataplane::{
+        Instance,
+        rules::{batch::Change, list},
+    },
+    ssh,
+};
+
+/// Deletes these rules, all or none: those of one service, or of all.
+pub(super) fn delete(rules: &Rules<'_>, service: Option<Service>, pins: &Path, output: Output) -> Result<Answer> {
+    let mut instance = Instance::open(pins)?;
+    let (mut change, mut is_of_file) = (Change::default(), false);
+    for rule in list::list(&instance.tables)? {
+        if service.is_some_and(|service| service != rule.target.service) {
+            continue;
+        }
+        let below = rule.covers.as_ref().filter(|below| (rules.matches)(&below.spec, below.comment.as_deref()));
+        if (rules.matches)(&rule.spec, rule.comment.as_deref()) {
+            change.deleted.push(rule.target);
+            is_of_file |= rule.origin == CONFIG;
+        } else if let Some(below) = below {
+            change.deleted_below.push(rule.target);
+            is_of_file |= below.origin == CONFIG;
+        }
+    }
+    let number = change.deleted.len() + change.deleted_below.len();
+    if number == 0 {
+        return change::missing(output, &[format!("no source has a {}", rules.name)], false, rules.if_exists);
+    }
+    let bar = bar(number);
+    let outcome = ssh::change(&mut instance, &change, rules.force, &mut |done| bar.set_position(done as u64));
+    bar.finish_and_clear();
+    outcome?;
+    output.print(&Deleted { deleted: number, skipped: 0 }, |out| {
+        writeln!(out, "{} deleted: {}", count(number, "rule"), rules.name)?;
+        if is_of_file { hint::of_file(out, pins) } else { Ok(()) }
+    })?;
+    Ok(Answer::Done)
+}
