@@ -108,20 +108,25 @@ pub fn parse(text: &str) -> Result<Requests, Vec<Problem>> {
     if !problems.is_empty() {
         return Err(problems);
     }
-    requests.keys = keys(text);
+    // Numbers that are out of range are values of these tables, but not of the library.
+    requests.keys = keys(text).map_err(|error| {
+        let page = Page::new(text);
+        page.wrong(error.span().unwrap_or_default(), "this value is out of range: write it in quotes");
+        page.problems()
+    })?;
     Ok(requests)
 }
 
-/// Returns the keys of each rule of a text without problems.
-fn keys(text: &str) -> BTreeMap<String, Keys> {
-    #[derive(Default, Deserialize)]
+/// Returns the keys of each rule of a text.
+fn keys(text: &str) -> Result<BTreeMap<String, Keys>, toml::de::Error> {
+    #[derive(Deserialize)]
     struct Top {
         #[serde(default)]
         check: Vec<Keys>,
     }
-    let Top { check } = toml::from_str(text).unwrap_or_default();
+    let Top { check } = toml::from_str(text)?;
     let named = |mut keys: Keys| Some((keys.remove("name")?.as_str()?.to_owned(), keys));
-    check.into_iter().filter_map(named).collect()
+    Ok(check.into_iter().filter_map(named).collect())
 }
 
 /// Reads the tables from the top level of a file.

@@ -158,6 +158,17 @@ fn problems_have_their_place_and_say_what_to_do() {
 }
 
 #[test]
+fn a_number_out_of_range_leaves_no_rule_out_of_the_list() {
+    let text = |number: &str| format!("{RULE}match = {{ user = {number} }}\n");
+    assert!(requests::parse(&text("9223372036854775807")).unwrap().keys.contains_key("create"));
+    for number in ["9223372036854775808", "18446744073709551616"] {
+        let problems = requests::parse(&text(number)).unwrap_err();
+        let expected = format!("4:18: {number}: this value is out of range: write it in quotes");
+        assert_eq!((problems.len(), problems[0].to_string()), (1, expected));
+    }
+}
+
+#[test]
 fn very_many_attributes_are_not_all_named() {
     let attributes: Vec<String> = (0..500).map(|number| format!("attribute-{number}")).collect();
     let text = format!("[serve]\nattributes = {attributes:?}\n{RULE}key = \"zz\"\n");
