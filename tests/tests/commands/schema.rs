@@ -1,6 +1,6 @@
 //! docs/schema describes the JSON of every command.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, process::Command};
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox, schema};
 use serde_json::{Value, json};
@@ -72,6 +72,8 @@ fn the_output_of_every_command_matches_the_schema() {
     while !daemon.line().contains("unknown-key") {}
     seen.extend([format!("check {file}"), "status -v".to_owned()].iter().map(|words| run(&ratelimit, words, None)));
     daemon.end();
+    let set = "table ip t { set imported { type ipv4_addr; elements = { 10.6.0.1 }; }; }";
+    assert!(sandbox.output(Command::new("nft").arg(set)).status.success());
 
     let addresses = "10.3.0.1\n10.3.0.2\nnonsense\n";
     for (words, input) in [
@@ -102,6 +104,7 @@ fn the_output_of_every_command_matches_the_schema() {
         ("list set drop -", Some("10.4.0.0/16\n2001:db8::/32\n")),
         ("list set slow - --packets 5/s", Some("10.5.0.0/16\n")),
         ("list set drop - --for 1h", Some("10.4.0.0/16\nnonsense\n")),
+        ("list import nft imported", None),
         ("list list", None),
         ("list show drop --entries", None),
         ("list show slow", None),

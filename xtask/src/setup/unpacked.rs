@@ -42,13 +42,17 @@ pub(crate) const FAIL2BAN: Unpacked = Unpacked {
     version: "--version",
 };
 
+/// The tool for the kernel's sets of addresses, with its library.
+pub(crate) const IPSET: Unpacked =
+    Unpacked { packages: &["ipset", "libipset13"], programs: &["usr/sbin/ipset"], version: "--version" };
+
 /// Finds or downloads all servers of the tests.
 ///
 /// # Errors
 ///
 /// Fails if one is missing and cannot be downloaded.
 pub(crate) fn for_tests() -> Result<()> {
-    [PROMETHEUS, REDIS, NGINX, FAIL2BAN].iter().try_for_each(Unpacked::provide)
+    [PROMETHEUS, REDIS, NGINX, FAIL2BAN, IPSET].iter().try_for_each(Unpacked::provide)
 }
 
 impl Unpacked {

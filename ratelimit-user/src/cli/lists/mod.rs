@@ -1,12 +1,14 @@
-//! `ratelimit list set | show | del | list`.
+//! `ratelimit list set | import | show | del | list`.
 
+mod import;
 mod set;
 mod show;
 
 use std::{path::Path, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
+use self::{import::Filter, set::From};
 use crate::{
     cli::print::{answer::Answer, output::Output},
     dataplane::{
@@ -37,20 +39,26 @@ pub(crate) enum Command {
         /// File with the list, or - for standard input
         #[arg(value_name = "FILE|-")]
         file: String,
-        /// Drop all packets of the sources [default, if no limit is given]
-        #[arg(long, conflicts_with_all = ["packets", "bytes", "burst", "parents"])]
-        deny: bool,
         #[command(flatten)]
-        rates: Rates,
-        /// End the list after this time: 90s, 10m, 2h, 7d
-        #[arg(long = "for", value_name = "DURATION", value_parser = units::duration, help_heading = OPTIONS)]
-        life: Option<Duration>,
-        /// Change nothing if a line cannot be used
-        #[arg(long, help_heading = OPTIONS)]
-        strict: bool,
-        /// Set the list even if it blocks your SSH session
-        #[arg(long, help_heading = OPTIONS)]
-        force: bool,
+        how: How,
+    },
+    /// Set a list to the entries of a set of nftables or ipset
+    ///
+    /// Reads the set once, by the program of its packet filter. The set stays as it is. A list of this name is replaced as
+    /// a whole, as by `list set`.
+    Import {
+        /// The packet filter that has the set
+        filter: Filter,
+        /// Name of the set
+        set: String,
+        /// Family and name of the set's table in nftables, if several tables have such a set: `inet filter`
+        #[arg(long, value_name = "FAMILY TABLE")]
+        table: Option<String>,
+        /// Name of the list [default: that of the set]
+        #[arg(long, value_parser = name)]
+        name: Option<String>,
+        #[command(flatten)]
+        how: How,
     },
     /// Show a list: its action, its size, its end and what it has refused
     Show {
@@ -77,6 +85,25 @@ pub(crate) enum Command {
     List,
 }
 
+/// What happens to the sources of a list.
+#[derive(Debug, clap::Args)]
+pub(crate) struct How {
+    /// Drop all packets of the sources [default, if no limit is given]
+    #[arg(long, conflicts_with_all = ["packets", "bytes", "burst", "parents"])]
+    deny: bool,
+    #[command(flatten)]
+    rates: Rates,
+    /// End the list after this time: 90s, 10m, 2h, 7d
+    #[arg(long = "for", value_name = "DURATION", value_parser = units::duration, help_heading = OPTIONS)]
+    life: Option<Duration>,
+    /// Change nothing if a line cannot be used
+    #[arg(long, help_heading = OPTIONS)]
+    strict: bool,
+    /// Set the list even if it blocks your SSH session
+    #[arg(long, help_heading = OPTIONS)]
+    force: bool,
+}
+
 fn name(text: &str) -> Result<String, String> {
     let rule = "expected up to 32 letters, digits, `.`, `_` and `-`, beginning with none of `.` and `-`";
     if is_name(text) { Ok(text.to_owned()) } else { Err(rule.to_owned()) }
@@ -90,8 +117,12 @@ fn any_name(text: &str) -> Result<String, String> {
 pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     match command {
-        Command::Set { name, file, deny: _, rates, life, strict, force } => {
-            set::run(&set::Request { name, file, rates, life: *life, strict: *strict, force: *force }, pins, output)
+        Command::Set { name, file, how } => set::run(name, &From::File(file), how, pins, output),
+        Command::Import { filter, set, table, name, how } => {
+            let name = name.as_deref().unwrap_or(set);
+            ensure!(is_name(name), "{name} is no name of a list: give one with --name");
+            let entries = import::read(*filter, set, table.as_deref())?;
+            set::run(name, &From::Set(set, &entries), how, pins, output)
         }
         Command::Show { name, entries } => show::show(name, *entries, pins, output),
         Command::Del { name, if_exists, force } => set::delete(name, *if_exists, *force, pins, output),

@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use ratelimit_common::rules::rule::{COMMAND, CONFIG, FLEET, NEVER};
 use serde::Serialize;
 
+use super::{How, import};
 use crate::{
     cli::{
         print::{
@@ -32,19 +33,16 @@ use crate::{
         rules::target::Sources,
         sys::host,
     },
-    limit::Rates,
     ssh,
     text::{feed, units},
 };
 
-/// What is requested.
-pub(super) struct Request<'a> {
-    pub(super) name: &'a str,
-    pub(super) file: &'a str,
-    pub(super) rates: &'a Rates,
-    pub(super) life: Option<Duration>,
-    pub(super) strict: bool,
-    pub(super) force: bool,
+/// Where the entries of a list come from.
+pub(super) enum From<'a> {
+    /// A file, or standard input for `-`.
+    File(&'a str),
+    /// A set of another packet filter, with this name.
+    Set(&'a str, &'a import::Entries),
 }
 
 #[derive(Debug, Serialize)]
@@ -58,10 +56,11 @@ struct Set {
 }
 
 /// Sets a list.
-pub(super) fn run(request: &Request<'_>, pins: &Path, output: Output) -> Result<Answer> {
-    let Request { name, file, rates, life, strict, force } = *request;
+pub(super) fn run(name: &str, from: &From<'_>, how: &How, pins: &Path, output: Output) -> Result<Answer> {
+    let How { deny: _, rates, life, strict, force } = how;
+    let (life, force) = (*life, *force);
     let action = rates.spec(Sources::Default)?.map_or(Action::Deny, |spec| Action::Limit(Box::new(spec)));
-    let (entries, skipped) = read(file, name, strict)?;
+    let (entries, skipped) = read(from, name, *strict)?;
     let end = |life: Duration| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER));
     let list = RequestedList {
         name: name.to_owned(),
@@ -69,7 +68,10 @@ pub(super) fn run(request: &Request<'_>, pins: &Path, output: Output) -> Result<
         action,
         expires: life.map_or(NEVER, end),
         origin: COMMAND,
-        file: regular(file),
+        file: match from {
+            From::File(file) => regular(file),
+            From::Set(..) => None,
+        },
     };
     let mut instance = Instance::open(pins)?;
     let find = |instance: &Instance| {
@@ -98,6 +100,15 @@ pub(super) fn run(request: &Request<'_>, pins: &Path, output: Output) -> Result<
         if !is_attached {
             writeln!(out, "  not attached to any interface: the list takes effect at the next `ratelimit attach`")?;
         }
+        if let From::Set(_, import::Entries { timed, .. }) = from
+            && *timed > 0
+        {
+            writeln!(
+                out,
+                "  {} with an end in the set: in the list, they stay until it ends",
+                entries_text(*timed as u64)
+            )?;
+        }
         if is_of_file { hint::of_file(out, pins) } else { Ok(()) }
     })?;
     Ok(Answer::Done)
@@ -109,10 +120,11 @@ pub(super) fn entries_text(entries: u64) -> String {
 }
 
 /// Reads a list. Names the lines that cannot be used, and returns their number.
-fn read(file: &str, name: &str, strict: bool) -> Result<(Entries, usize)> {
-    let (feed, place) = match file {
-        "-" => (feed::read(io::stdin().lock()), "standard input"),
-        path => (feed::read(BufReader::new(File::open(path).with_context(|| path.to_owned())?)), path),
+fn read(from: &From<'_>, name: &str, strict: bool) -> Result<(Entries, usize)> {
+    let (feed, place) = match *from {
+        From::File("-") => (feed::read(io::stdin().lock()), "standard input"),
+        From::File(path) => (feed::read(BufReader::new(File::open(path).with_context(|| path.to_owned())?)), path),
+        From::Set(set, entries) => (feed::read(entries.text.as_bytes()), set),
     };
     let (entries, bad) = entries::of_feed(feed.with_context(|| place.to_owned())?);
     lines::report(bad.iter())?;

@@ -1,3 +1,4 @@
 //! Other software that uses the product.
 
 mod fail2ban;
+mod sets;

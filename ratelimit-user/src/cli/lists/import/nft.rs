@@ -1,0 +1,125 @@
+//! Named sets of nftables, as `nft --json` writes them.
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Entries, output};
+
+#[derive(Debug, Deserialize)]
+struct Listing {
+    nftables: Vec<Object>,
+}
+
+/// A part of the listing. Those without a set say which version wrote it.
+#[derive(Debug, Deserialize)]
+struct Object {
+    set: Option<Set>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Set {
+    family: String,
+    table: String,
+    name: String,
+    #[serde(rename = "type")]
+    kind: Value,
+    #[serde(default, rename = "elem")]
+    elements: Vec<Element>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Element {
+    Address(String),
+    Prefix { prefix: Prefix },
+    Range { range: [String; 2] },
+    Described { elem: Described },
+}
+
+#[derive(Debug, Deserialize)]
+struct Prefix {
+    addr: String,
+    len: u8,
+}
+
+/// An element with a comment, a counter or an end.
+#[derive(Debug, Deserialize)]
+struct Described {
+    val: Box<Element>,
+    expires: Option<u64>,
+}
+
+pub(super) fn read(set: &str, table: Option<&str>) -> Result<Entries> {
+    let text = output("nft", &["--json", "list", "sets"], "nftables")?;
+    entries(set, table, &text)
+}
+
+fn entries(name: &str, table: Option<&str>, listing: &[u8]) -> Result<Entries> {
+    let listing: Listing = serde_json::from_slice(listing).context("nft wrote sets that cannot be read")?;
+    let all: Vec<Set> = listing.nftables.into_iter().filter_map(|object| object.set).collect();
+    let is_in = |set: &&Set| table.is_none_or(|table| table == place(set));
+    let found: Vec<&Set> = all.iter().filter(|set| set.name == name).filter(is_in).collect();
+    let set = match found.as_slice() {
+        [set] => set,
+        [] => {
+            let mut names: Vec<_> = all.iter().map(|set| format!("{} in \"{}\"", set.name, place(set))).collect();
+            names.truncate(8);
+            let there = if names.is_empty() { "no named set".to_owned() } else { names.join(", ") };
+            bail!("nftables has no such set {name}: it has {there}");
+        }
+        several => {
+            let tables: Vec<_> = several.iter().map(|set| format!("--table \"{}\"", place(set))).collect();
+            bail!("several tables have a set {name}: give {}", tables.join(" or "));
+        }
+    };
+    if !["ipv4_addr", "ipv6_addr"].iter().any(|kind| set.kind == *kind) {
+        bail!("{name} has the type {}: a list takes sets of addresses", set.kind);
+    }
+    let mut entries = Entries { text: String::new(), timed: 0 };
+    set.elements.iter().for_each(|element| add(element, &mut entries));
+    Ok(entries)
+}
+
+fn place(set: &Set) -> String {
+    format!("{} {}", set.family, set.table)
+}
+
+fn add(element: &Element, entries: &mut Entries) {
+    let line = match element {
+        Element::Address(address) => address.clone(),
+        Element::Prefix { prefix: Prefix { addr, len } } => format!("{addr}/{len}"),
+        Element::Range { range: [first, last] } => format!("{first}-{last}"),
+        Element::Described { elem } => {
+            entries.timed += usize::from(elem.expires.is_some());
+            return add(&elem.val, entries);
+        }
+    };
+    entries.text += &line;
+    entries.text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_found_by_its_name_and_table() {
+        let set = |table: &str, kind: &str| {
+            format!(
+                "{{\"set\": {{\"family\": \"inet\", \"table\": \"{table}\", \"name\": \"bad\", \"type\": {kind}}}}}"
+            )
+        };
+        let listing = |sets: &[String]| format!("{{\"nftables\": [{{\"metainfo\": {{}}}}, {}]}}", sets.join(","));
+        let two = listing(&[set("a", "\"ipv4_addr\""), set("b", "[\"ipv4_addr\", \"inet_service\"]")]);
+        let refused = |name: &str, table| entries(name, table, two.as_bytes()).unwrap_err().to_string();
+        assert_eq!(
+            refused("bad", None),
+            "several tables have a set bad: give --table \"inet a\" or --table \"inet b\""
+        );
+        assert!(refused("bad", Some("inet b")).contains("has the type [\"ipv4_addr\",\"inet_service\"]"));
+        assert!(refused("other", None).contains("it has bad in \"inet a\", bad in \"inet b\""));
+        assert_eq!(entries("bad", Some("inet a"), two.as_bytes()).unwrap().text, "");
+        assert!(entries("bad", None, b"{}").is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! Lists from real sets of nftables and ipset.
+
+use std::{env, path::Path, process::Command};
+
+use ratelimit_tests::{Ratelimit, Sandbox, unpacked};
+use serde_json::json;
+
+/// Runs a program with these words in the sandbox.
+fn ok(sandbox: &Sandbox, command: &mut Command, words: &[&str]) {
+    let output = sandbox.output(command.args(words));
+    assert!(output.status.success(), "{words:?}: {output:?}");
+}
+
+#[test]
+fn sets_of_nftables_become_lists() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let rules = "table inet f {
+        set bad { type ipv4_addr; flags interval, timeout
+            elements = { 10.0.0.0/8, 192.0.2.1-192.0.2.3 timeout 1h, 198.51.100.7 comment \"x y\" }; };
+        set six { type ipv6_addr; elements = { 2001:db8::1 }; };
+        set ports { type ipv4_addr . inet_service; };
+        set none { type ipv4_addr; }; }; \
+        table ip g { set bad { type ipv4_addr; }; }";
+    ok(&sandbox, &mut Command::new("nft"), &[rules]);
+    let mut command = ratelimit.command("list import nft bad --name feed --for 1d");
+    let output = ratelimit.output(command.args(["--table", "inet f"]));
+    assert_eq!((output.status, output.stderr.as_str()), (0, ""));
+    assert!(
+        output.stdout.starts_with("feed: deny, 4 entries, ends in 1d\n  1 entry with an end in the set"),
+        "{output:?}"
+    );
+    let entries = ratelimit.ok("list show feed --entries");
+    let mut lines: Vec<_> = entries.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["10.0.0.0/8", "192.0.2.1", "192.0.2.2/31", "198.51.100.7"]);
+    ratelimit.ok("list import nft six --packets 5/s");
+    assert_eq!(ratelimit.json("list list")[1]["name"], json!("six"));
+    for (set, why) in [
+        ("bad", "several tables have a set bad: give --table \"inet f\" or --table \"ip g\""),
+        ("ports", "a list takes sets of addresses"),
+        ("none", "none has no address: nothing was changed"),
+        ("missing", "nftables has no such set missing: it has bad in \"inet f\""),
+    ] {
+        let line = ratelimit.fails(&format!("list import nft {set}"));
+        assert!(line.contains(why), "{line}");
+    }
+    assert_eq!(ratelimit.json("list list").as_array().unwrap().len(), 2);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn sets_of_ipset_become_lists() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let ipset = || unpacked::program("ipset", "ipset", "--version");
+    for words in [
+        "create bad hash:net timeout 0",
+        "add bad 10.0.0.0/8",
+        "add bad 192.0.2.1 timeout 900",
+        "create p hash:ip,port",
+    ] {
+        ok(&sandbox, &mut ipset(), &words.split(' ').collect::<Vec<_>>());
+    }
+    let import = |words: &str| {
+        let ipset = ipset();
+        let folder = Path::new(ipset.get_program()).parent().unwrap().to_owned();
+        let others = env::var_os("PATH").unwrap();
+        let path = env::join_paths([folder].into_iter().chain(env::split_paths(&others))).unwrap();
+        let mut command = ratelimit.command(words);
+        command.env("PATH", path).envs(ipset.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        ratelimit.output(&mut command)
+    };
+    let output = import("list import ipset bad");
+    assert_eq!((output.status, output.stderr.as_str()), (0, ""));
+    assert!(output.stdout.starts_with("bad: deny, 2 entries\n  1 entry with an end in the set"), "{output:?}");
+    for (set, why) in [("p", "p has the type hash:ip,port"), ("missing", "ipset: ")] {
+        let output = import(&format!("list import ipset {set}"));
+        assert_eq!(output.status, 2);
+        assert!(output.stderr.contains(why), "{output:?}");
+    }
+    let mut command = ratelimit.command("list import ipset bad");
+    let output = ratelimit.output(command.env("PATH", "/nowhere"));
+    assert!(output.stderr.contains("there is no program ipset: install ipset"), "{output:?}");
+    ratelimit.ok("detach --all");
+}
