@@ -58,8 +58,9 @@ impl Address {
     ///
     /// [`Error::NoUrl`] or [`Error::Url`] if one makes no sense, or there is none.
     pub fn new(urls: &[String], kind: Kind, user: Option<String>, password: Option<String>) -> Result<Self, Error> {
-        if urls.iter().any(|url| parse_redis_url(url).is_none()) {
-            return Err(Error::NoUrl);
+        if let Some(index) = urls.iter().position(|url| parse_redis_url(url).is_none()) {
+            let (number, all) = (index + 1, urls.len());
+            return Err(if all == 1 { Error::NoUrl } else { Error::Url(format!("number {number} of {all} is none")) });
         }
         let parse = |url: &String| {
             let info = url.as_str().into_connection_info()?;

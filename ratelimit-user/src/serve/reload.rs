@@ -118,7 +118,7 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    /// Puts the file in force. A file with problems changes nothing.
+    /// Puts the file in force. A file with problems changes nothing, unless only rules of callers do not fit it.
     pub(super) fn run(&self) {
         service_manager::reloading();
         match requests::read(&self.file) {
@@ -134,7 +134,7 @@ impl Reload {
     fn apply(&self, mut requests: Requests) {
         self.used.differences(&Used::of(&requests)).iter().for_each(|line| journal::say(Level::Warning, line));
         let (tokens, encryption) = (std::mem::take(&mut requests.tokens), requests.encryption.take());
-        // A problem of the rules does not keep a token that was removed.
+        // Rules of callers can keep those of the file out. So a caller could keep a token that the operator has removed.
         self.service.change_tokens(Tokens::new(tokens));
         if let Some((shown, encryption)) = self.shown.as_ref().zip(encryption) {
             match certificate::read(&encryption) {

@@ -25,7 +25,7 @@ use crate::{
     },
     dataplane::{Error, sys::interface},
     serve,
-    text::feed::Bad,
+    text::{excerpt::escaped, feed::Bad},
 };
 
 /// Said about a file that attaches nothing.
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             let mut warnings = warnings::of(&config, &requests, SystemTime::now());
             let serve = of_serve(&requests, &mut warnings);
             for warning in &warnings {
-                writeln!(io::stderr(), "ratelimit: warning: {file}: {warning}")?;
+                writeln!(io::stderr(), "ratelimit: warning: {file}: {}", escaped(warning))?;
             }
             let lists = of_lists(&config);
             let checked = Checked { file, problems: Vec::new(), lists, skipped, serve, warnings, host };
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                     }
                     return Ok(());
                 }
-                messages.iter().try_for_each(|message| writeln!(out, "{}: {message}", checked.file))
+                messages.iter().try_for_each(|message| writeln!(out, "{}: {}", checked.file, escaped(message)))
             })?;
             Ok(if messages.is_empty() { Answer::Done } else { Answer::Negative })
         }

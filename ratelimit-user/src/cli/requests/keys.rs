@@ -108,18 +108,16 @@ impl RuleOptions {
             None if before.is_none() && self.limits.is_empty() => {
                 bail!("there is no rule {}: give --limits to create it", escaped(name))
             }
-            None => self.of_options(name, before),
+            None => self.of_options(before),
         }
     }
 
-    fn of_options(&self, name: &str, before: Option<&Keys>) -> Result<Keys> {
+    fn of_options(&self, before: Option<&Keys>) -> Result<Keys> {
         let mut given = self.given();
         let mut keys = before.cloned().unwrap_or_default();
         for key in &self.unset {
             ensure!(key != LIMITS, "--unset {LIMITS}: each rule needs limits: change them with --{LIMITS}");
             ensure!(!given.contains_key(key), "--unset {key} and --{key} exclude each other: give one of them");
-            let is_there = before.is_some_and(|before| before.contains_key(key));
-            ensure!(is_there, "--unset {key}: the rule {} does not have this key", escaped(name));
             keys.remove(key);
         }
         // A rule without the key is not in shadow either.
@@ -164,7 +162,7 @@ impl RuleOptions {
         let (key, message) = problem.split_once(": ")?;
         let key = OTHERS.into_iter().find(|other| *other == key)?;
         let is_kept = self.file.is_none() && before?.contains_key(key) && !self.given().contains_key(key);
-        (is_kept && message.contains("remove it")).then_some(key)
+        (is_kept && message.contains("remove this key")).then_some(key)
     }
 }
 
@@ -173,6 +171,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::config::requests::written;
 
     #[derive(Parser)]
     struct Line {
@@ -212,23 +211,23 @@ mod tests {
         }
         // It is so already.
         let rule = keys("limits = [\"3/m\"]");
-        assert_eq!(options("--shadow=off").keys("a", Some(&rule)).unwrap(), rule);
+        for words in ["--shadow=off", "--unset burst,key"] {
+            assert_eq!(options(words).keys("a", Some(&rule)).unwrap(), rule);
+        }
+        assert_eq!(options("--limits 3/m --unset burst").keys("a", None).unwrap(), rule);
     }
 
     #[test]
-    fn only_keys_that_are_there_and_not_set_too_are_removed() {
+    fn a_key_that_is_set_too_or_needed_is_not_removed() {
         let rule = keys("limits = [\"3/m\"]\nburst = 3\nshadow = true");
         for (words, expected) in [
             ("--unset limits", "--unset limits: each rule needs limits: change them with --limits"),
             ("--unset burst --burst 4", "--unset burst and --burst exclude each other: give one of them"),
             ("--unset shadow --shadow=off", "--unset shadow and --shadow exclude each other: give one of them"),
-            ("--unset burst,key", "--unset key: the rule a does not have this key"),
         ] {
             let error = options(words).keys("a", Some(&rule)).unwrap_err().to_string();
             assert_eq!(error, expected);
         }
-        let error = options("--limits 3/m --unset burst").keys("a", None).unwrap_err().to_string();
-        assert_eq!(error, "--unset burst: the rule a does not have this key");
         let error = Line::try_parse_from(["set", "--unset", "brust"]).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains("a similar value exists: 'burst'") && !error.contains("limits"), "{error}");
         assert!(Line::try_parse_from(["set", "--unset", "burst", "--file", "-"]).is_err());
@@ -236,15 +235,22 @@ mod tests {
 
     #[test]
     fn the_key_that_a_server_wants_to_be_removed_is_one_that_the_rule_has_already() {
-        let rule = keys("limits = [\"3/m\"]\nburst = 3");
-        let problem = "burst: 3: several limits have different bursts: remove it, or write two rules";
+        let rule = keys("limits = [\"3/m\"]\nburst = 3\nipv6-prefix = 48");
+        let problem_of = |text: &str| {
+            let known = ["ip", "user"].map(str::to_owned);
+            written::read("a", &keys(text), &known).unwrap_err().join("; ")
+        };
+        let problem = &*problem_of("limits = [\"3/m\", \"9/h\"]\nburst = 3");
+        let prefix = &*problem_of("limits = \"3/m\"\nkey = \"user\"\nipv6-prefix = 48");
         for (words, problem, expected) in [
             ("--limits 3/m,9/h", problem, Some("burst")),
             ("--limits 3/m,9/h --burst 4", problem, None),
             ("--file -", problem, None),
             ("--limits 3/m,9/h", "burst: 3: too much", None),
-            ("--limits 3/m,9/h", "clients: 3: remove it", None),
-            ("--limits 3/m,9/h", "limits: remove it", None),
+            ("--key user", prefix, Some("ipv6-prefix")),
+            ("--key user --ipv6-prefix 56", prefix, None),
+            ("--limits 3/m,9/h", "clients: 3: remove this key", None),
+            ("--limits 3/m,9/h", "limits: remove this key", None),
         ] {
             assert_eq!(options(words).to_remove(problem, Some(&rule)), expected, "{words}: {problem}");
         }

@@ -125,7 +125,7 @@ pub(super) fn rule(table: &Table<'_>, attributes: &[String]) -> Option<Rule> {
         return None;
     }
     if burst.is_some() && limits.len() > 1 {
-        wrong("burst", "several limits have different bursts: remove it, or write two rules".to_owned());
+        wrong("burst", "several limits have different bursts: remove this key, or write two rules".to_owned());
         return None;
     }
     let mut all = Vec::new();

@@ -1,12 +1,12 @@
 //! A rule without a file around it: its name, and the keys of a table `[[check]]` with their values.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use toml::{Value, de::DeTable};
 
 use super::{check::rule, stop};
 use crate::{
-    check::Rule,
+    check::{ADDRESS, Rule},
     config::table::{Page, Table},
     text::excerpt::excerpt,
 };
@@ -99,6 +99,24 @@ pub fn read(name: &str, keys: &Keys, attributes: &[String]) -> Result<Rule, Vec<
         Some(rule) if problems.is_empty() => Ok(rule),
         _ => Err(problems.iter().map(in_words).collect()),
     }
+}
+
+/// The key without effect that a rule of an earlier version can have.
+const PREFIX: &str = "ipv6-prefix";
+
+/// Returns the keys of a rule that is stored already, as [`read`] takes them: without `ipv6-prefix` if no address is counted.
+/// New rules cannot have it then.
+#[must_use]
+pub fn with_effect(keys: &Keys) -> Cow<'_, Keys> {
+    let is_address = |value: &Value| value.as_str() == Some(ADDRESS);
+    let names_address =
+        |value: &Value| is_address(value) || value.as_array().is_some_and(|all| all.iter().any(is_address));
+    if !keys.contains_key(PREFIX) || keys.get("key").is_some_and(names_address) {
+        return Cow::Borrowed(keys);
+    }
+    let mut keys = keys.clone();
+    keys.remove(PREFIX);
+    Cow::Owned(keys)
 }
 
 /// Returns whether a key needs no quotes.

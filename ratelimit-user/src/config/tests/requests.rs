@@ -125,7 +125,7 @@ fn problems_have_their_place_and_say_what_to_do() {
         ),
         (
             "[[check]]\nname = \"a\"\nlimits = [\"3/m\", \"9/h\"]\nburst = 3",
-            "4:9: 3: several limits have different bursts: remove it, or write two rules",
+            "4:9: 3: several limits have different bursts: remove this key, or write two rules",
         ),
         (
             "[[check]]\nname = \"a\"\nlimits = \"3/m\"\nalgorithm = \"sliding-log\"\nthrottle = \"soft=10%\"",

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     check::{MEMORY, Rule},
     config::requests::{
-        MOST_RULES, Requests,
+        MOST_RULES, Requests, is_reserved,
         stored::{Contents, Stored},
         written::{self, Keys},
     },
@@ -50,7 +50,7 @@ impl Count {
 pub(in crate::serve) struct InForce {
     operators: Arc<Operators>,
     stored: BTreeMap<String, (Stored, Rule)>,
-    /// Rules of a fleet that do not fit this server, each with the problem.
+    /// Stored rules that do not fit this server, each with the problem.
     left_out: BTreeMap<String, (Stored, String)>,
     /// The version of the last change.
     version: u64,
@@ -58,7 +58,7 @@ pub(in crate::serve) struct InForce {
 
 impl InForce {
     /// Returns the rules of both. Fails with all problems in one line. Rules of a fleet can fit another server and not this
-    /// one, which leaves them out.
+    /// one, which leaves them out. A stored rule with a reserved name is left out too, so that the server starts.
     pub(in crate::serve) fn new(operators: Arc<Operators>, contents: Contents) -> Result<Self, String> {
         // Those of an engine can be any number.
         if operators.rules.len() + contents.rules.len() > MOST_RULES {
@@ -69,7 +69,7 @@ impl InForce {
         for (name, stored) in contents.rules {
             match all.read_stored(&name, &stored.keys) {
                 Ok(rule) => drop(all.stored.insert(name, (stored, rule))),
-                Err(problem) if is_of_fleet => drop(all.left_out.insert(name, (stored, problem))),
+                Err(problem) if is_of_fleet || is_reserved(&name) => drop(all.left_out.insert(name, (stored, problem))),
                 Err(problem) => return Err(problem),
             }
         }
@@ -96,7 +96,7 @@ impl InForce {
         if self.is_of_operator(name) {
             return Err(format!("{name} is a rule of callers too: choose another name, or delete that one first"));
         }
-        self.read(name, keys).map_err(|problem| format!("rule {name}: {problem}"))
+        self.read(name, &written::with_effect(keys)).map_err(|problem| format!("rule {name}: {problem}"))
     }
 
     fn read(&self, name: &str, keys: &Keys) -> Result<Rule, String> {

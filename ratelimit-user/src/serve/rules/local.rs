@@ -1,19 +1,26 @@
 //! Rules of callers that one server keeps for itself.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use super::{
     audit::{self, Audit},
     entry::Entry,
     file::{FileStore, beside},
+    in_force::InForce,
     store::{ReadLog, Store, StoreError, Write},
 };
-use crate::config::requests::stored::Contents;
+use crate::{
+    config::requests::stored::Contents,
+    controller::notify::journal::{self, Level},
+    text::excerpt::message,
+};
 
 /// A file with rules, and the log of their changes beside it.
 pub(super) struct Local {
     file: FileStore,
     audit: Audit,
+    /// Rules of the file that are not in force.
+    left_out: BTreeSet<String>,
 }
 
 impl Local {
@@ -23,11 +30,19 @@ impl Local {
         let contents = file.read()?;
         let audit = Audit::open(path, contents.version, contents.fleet.is_some())
             .map_err(|error| StoreError::Unusable(format!("{}: {error}", beside(path, "log").display())))?;
-        Ok((Self { file, audit }, contents))
+        Ok((Self { file, audit, left_out: BTreeSet::new() }, contents))
     }
 }
 
 impl Store for Local {
+    fn leave_out(&mut self, in_force: &InForce) {
+        for (_, problem) in in_force.left_out().filter(|(name, _)| !self.left_out.contains(*name)) {
+            let text = format!("{problem}: the rule is not in force, and stays in the file of rules");
+            journal::say(Level::Warning, &message(&text));
+        }
+        self.left_out = in_force.left_out().map(|(name, _)| name.to_owned()).collect();
+    }
+
     fn known(&self) -> Result<Contents, StoreError> {
         // The file could have been changed by hand.
         self.file.read()

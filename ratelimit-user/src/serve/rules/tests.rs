@@ -167,6 +167,26 @@ fn rules_of_callers_take_no_memory_from_those_of_the_operator() {
 }
 
 #[test]
+fn rules_of_an_earlier_version_stay_in_the_file_and_do_not_stop_the_server() {
+    let folder = Folder::new();
+    let old = "version = 2\n[[check]]\nversion = 1\nname = \"log\"\nlimits = \"1/s\"\n[[check]]\nversion = 2\nname = \"old\"\n\
+               limits = \"1/s\"\nkey = [\"user\"]\nipv6-prefix = 48\n";
+    fs::write(folder.rules(), old).unwrap();
+    let (book, names) = open(&folder.rules()).unwrap();
+    assert_eq!(write(&book, "a", None, "1/s").unwrap(), 3);
+    assert_eq!(*names.lock().unwrap(), ["all", "a", "old"]);
+    let left_out: Vec<_> = book.in_force().left_out().map(|(_, problem)| problem.to_owned()).collect();
+    assert_eq!(left_out, ["rule log: name: \"log\": this name is reserved: choose another name"]);
+    let kept = requests::stored::parse(&fs::read_to_string(folder.rules()).unwrap()).unwrap().rules;
+    assert_eq!(kept.keys().collect::<Vec<_>>(), ["a", "log", "old"]);
+    // A change has the new bounds.
+    let with_prefix = kept["old"].keys.clone();
+    assert!(with_prefix.contains_key("ipv6-prefix"));
+    assert!(matches!(change(&book, "old", Some(2), Some(with_prefix)), Err(RuleError::Wrong(_))));
+    assert_eq!(write(&book, "old", Some(2), "2/s").unwrap(), 4);
+}
+
+#[test]
 fn a_log_is_read_while_a_rule_is_changed() {
     let folder = Folder::new();
     let (book, _) = open(&folder.rules()).unwrap();

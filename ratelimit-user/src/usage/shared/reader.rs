@@ -115,7 +115,7 @@ impl<'a> SharedReader<'a> {
         Ok(SharedFound { found, left_out })
     }
 
-    /// Returns the names of all rules with usage.
+    /// Returns the names of all rules with usage since the hour of this time, each with those of its clients' attributes.
     ///
     /// # Panics
     ///
@@ -124,26 +124,13 @@ impl<'a> SharedReader<'a> {
     /// # Errors
     ///
     /// Any [`Error`] but that of the URL, also for more rows than fit.
-    pub async fn rules(&self) -> Result<Vec<String>, Error> {
-        let rows = self.rows(name::pattern(&[], None), 0).await?;
-        let rules: BTreeSet<_> = rows.rows.keys().filter_map(|(_, client)| Some(name::read(client)?.0)).collect();
-        Ok(rules.into_iter().collect())
-    }
-
-    /// Returns the names of the attributes of all clients, or of those under a rule.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a tokio runtime.
-    ///
-    /// # Errors
-    ///
-    /// Any [`Error`] but that of the URL, also for more rows than fit.
-    pub async fn attributes(&self, rule: Option<&str>) -> Result<BTreeSet<String>, Error> {
-        let rows = self.rows(name::pattern(&[], rule), 0).await?;
-        let clients = rows.rows.keys().filter_map(|(_, client)| name::read(client));
-        let clients = clients.filter(|(of, _)| rule.is_none_or(|rule| rule == of));
-        Ok(clients.flat_map(|(_, client)| client).map(|(name, _)| name).collect())
+    pub async fn names(&self, since: u64) -> Result<BTreeMap<String, BTreeSet<String>>, Error> {
+        let rows = self.rows(name::pattern(&[], None), since / 3_600).await?;
+        let mut names: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for (rule, client) in rows.rows.keys().filter_map(|(_, client)| name::read(client)) {
+            names.entry(rule).or_default().extend(client.into_iter().map(|(name, _)| name));
+        }
+        Ok(names)
     }
 
     /// Returns all rows that match a pattern.

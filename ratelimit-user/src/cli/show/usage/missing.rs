@@ -1,6 +1,9 @@
 //! What a command says about usage that is not there.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::{Result, bail, ensure};
 
@@ -24,6 +27,16 @@ pub(super) fn expect_once(client: &[Pair]) -> Result<()> {
         ensure!(names.insert(name), "{} is there twice: a client has one value of each attribute", excerpt(name));
     }
     Ok(())
+}
+
+/// Fails if no client has these attributes, or no rule has this name. `known` are the names of rules with usage, each with
+/// those of its clients' attributes.
+pub(super) fn expect(client: &[Pair], rule: Option<&str>, known: &BTreeMap<String, BTreeSet<String>>) -> Result<()> {
+    let Some(rule) = rule else {
+        return expect_attributes(client, None, &known.values().flatten().cloned().collect());
+    };
+    expect_rule(rule, &known.keys().cloned().collect::<Vec<_>>())?;
+    expect_attributes(client, Some(rule), known.get(rule).unwrap_or(&BTreeSet::new()))
 }
 
 /// Fails if a rule has no usage of any client. `known` are the rules that have.

@@ -118,11 +118,12 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                 [] => reader.top(*top, rule, since, order)?,
                 client => reader.of(client, rule, since, step)?,
             };
+            // A look for names that fails does not change the answer.
             if let Some(rule) = rule.filter(|_| found.is_empty()) {
-                missing::expect_rule(rule, &reader.rules(RULES)?)?;
+                reader.rules(RULES).map_or(Ok(()), |known| missing::expect_rule(rule, &known))?;
             }
             if found.is_empty() && !client.is_empty() {
-                missing::expect_attributes(client, rule, &reader.attributes(rule)?)?;
+                reader.attributes(rule).map_or(Ok(()), |known| missing::expect_attributes(client, rule, &known))?;
             }
             found
         }
@@ -135,14 +136,12 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                     [] => reader.top(*top, rule, since, order).await?,
                     client => reader.of_clients(client, rule, since, step).await?,
                 };
-                let is_missing = found.found.is_empty();
-                let rules = if is_missing && rule.is_some() { unless_too_many(reader.rules().await)? } else { None };
-                let needs_attributes = is_missing && !client.is_empty();
-                let attributes = if needs_attributes { unless_too_many(reader.attributes(rule).await)? } else { None };
-                Ok::<_, Error>((found, rules, attributes))
+                let is_missing = found.found.is_empty() && (rule.is_some() || !client.is_empty());
+                let unknown = if is_missing { unknown(&reader, client, rule, since).await } else { Ok(()) };
+                Ok::<_, Error>((found, unknown))
             };
             let read = runtime.block_on(read);
-            let (SharedFound { found, left_out }, rules, attributes) =
+            let (SharedFound { found, left_out }, unknown) =
                 read.with_context(|| format!("usage cannot be read from the engine at {address}"))?;
             if left_out != 0 {
                 let rows = output::count(left_out, "row");
@@ -151,12 +150,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                     "ratelimit: warning: {rows} of the engine at {address} make no sense: left out"
                 )?;
             }
-            if let Some((rule, known)) = rule.zip(rules) {
-                missing::expect_rule(rule, &known)?;
-            }
-            if let Some(known) = attributes {
-                missing::expect_attributes(client, rule, &known)?;
-            }
+            unknown?;
             found
         }
     };
@@ -176,12 +170,15 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     Ok(if rows.is_empty() && !client.is_empty() { Answer::Negative } else { Answer::Done })
 }
 
-/// A look at all rows is not needed for the answer.
-fn unless_too_many<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
-    match read {
-        Err(Error::Excess(_)) => Ok(None),
-        read => read.map(Some),
+/// Fails if no row has the rule or the attributes. Older rows are read only if those since this time do not have them. The
+/// answer does not need the names, so no problem of reading them is one.
+async fn unknown(reader: &SharedReader<'_>, client: &[Pair], rule: Option<&str>, since: u64) -> Result<()> {
+    let Ok(names) = reader.names(since).await else { return Ok(()) };
+    if missing::expect(client, rule, &names).is_ok() {
+        return Ok(());
     }
+    let Ok(names) = reader.names(0).await else { return Ok(()) };
+    missing::expect(client, rule, &names)
 }
 
 fn write(out: &mut dyn io::Write, rows: &[Row], by: By, now: Timestamp) -> io::Result<()> {
