@@ -86,7 +86,8 @@ fn a_server_for_requests_that_could_not_serve_is_told() {
     let signed = authority.sign_authority(&["localhost"]);
     let _ = [folder.add("cert.pem", &signed.certificate), folder.add("key.pem", &signed.key)];
     let output = ratelimit.run(&format!("check {shown}"));
-    let warning = format!("ratelimit: {shown}: tls-cert: {certificate}: the certificate is that of an authority");
+    let warning =
+        format!("ratelimit: warning: {shown}: tls-cert: {certificate}: the certificate is that of an authority");
     assert!(output.status == 0 && output.stderr.starts_with(&warning), "{output:?}");
     // A problem of one table does not hide those of others.
     let found = check(
