@@ -35,7 +35,7 @@ impl Caller {
     /// Fails if there is no server, or more than [`MOST_SERVERS`](super::MOST_SERVERS).
     pub fn new(servers: impl IntoIterator<Item = Server>, options: Options) -> Result<Self, CallerError> {
         let servers: Vec<_> = servers.into_iter().collect();
-        Ok(Self { servers: Servers::new(&servers, options.balance, options.calls)?, options })
+        Ok(Self { servers: Servers::new(&servers, &options)?, options })
     }
 
     /// Asks about one request.

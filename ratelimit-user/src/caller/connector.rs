@@ -8,7 +8,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use hyper::{
@@ -28,15 +28,16 @@ use tower_service::Service;
 
 use super::{
     address::{Address, Place},
+    backoff::Backoff,
     encryption,
     error::{CallerError, ConnectError},
     options::Server,
 };
-use crate::wire;
+use crate::wire::{self, random};
 
-/// The pause before another try if the queue of a socket is full, and the number of tries.
+/// The shortest pause before another try if the queue of a socket is full, and the longest jitter after it.
 const PAUSE: Duration = Duration::from_millis(5);
-const TRIES: usize = 200;
+const JITTER: Duration = Duration::from_millis(80);
 
 /// Connects to one server, whatever the URI says.
 #[derive(Debug, Clone)]
@@ -46,14 +47,17 @@ pub(crate) struct Connector(Arc<Target>);
 struct Target {
     address: Address,
     encryption: Option<TlsConnector>,
+    /// How long to wait for a place in the queue of a socket.
+    wait: Duration,
 }
 
 /// A connection to a server.
 pub(crate) struct Stream(TokioIo<Box<dyn wire::Stream>>);
 
 impl Connector {
-    /// Checks whether the token is safe there, and reads the authorities of the system if they are needed.
-    pub(crate) fn new(server: &Server) -> Result<Self, CallerError> {
+    /// Checks whether the token is safe there, and reads the authorities of the system if they are needed. If the queue of
+    /// a socket is full, a connection waits for a place within `wait`.
+    pub(crate) fn new(server: &Server, wait: Duration) -> Result<Self, CallerError> {
         let Server { address, token, authority, .. } = server;
         if token.is_some() && !address.is_private() {
             return Err(CallerError::Exposed(address.to_string()));
@@ -62,16 +66,16 @@ impl Connector {
             return Err(CallerError::NotEncrypted(address.to_string()));
         }
         let encryption = address.is_encrypted().then(|| encryption::connector(authority.as_ref())).transpose()?;
-        Ok(Self(Arc::new(Target { address: address.clone(), encryption })))
+        Ok(Self(Arc::new(Target { address: address.clone(), encryption, wait })))
     }
 
     /// Connects.
     pub(crate) async fn connect(&self) -> Result<Stream, ConnectError> {
-        let Target { address, encryption } = &*self.0;
+        let Target { address, encryption, wait } = &*self.0;
         let server = || address.to_string();
         let refused = |error: io::Error| ConnectError::Refused { server: server(), error: error.to_string() };
         let stream: Box<dyn wire::Stream> = match &address.0 {
-            Place::Unix(path) => Box::new(to_socket(path).await.map_err(refused)?),
+            Place::Unix(path) => Box::new(to_socket(path, *wait).await.map_err(refused)?),
             Place::Tcp { host, port, name } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(refused)?;
                 stream.set_nodelay(true).map_err(refused)?;
@@ -91,15 +95,17 @@ impl Connector {
     }
 }
 
-/// Connects to a socket. The system refuses at once while the queue of the socket is full, so this waits for a place.
-async fn to_socket(path: &Path) -> io::Result<UnixStream> {
-    for _ in 1..TRIES {
+/// Connects to a socket. The system refuses at once while the queue of the socket is full, so this tries again within `wait`.
+async fn to_socket(path: &Path, wait: Duration) -> io::Result<UnixStream> {
+    let (begin, mut backoff) = (Instant::now(), Backoff::new(PAUSE, JITTER));
+    loop {
         match UnixStream::connect(path).await {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(PAUSE).await,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && begin.elapsed() < wait => {
+                sleep(backoff.next(PAUSE, random())).await;
+            }
             connected => return connected,
         }
     }
-    UnixStream::connect(path).await
 }
 
 impl fmt::Debug for Target {
@@ -154,7 +160,7 @@ impl Write for Stream {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::{env, fs, os::unix::net::UnixListener, process};
 
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
@@ -162,22 +168,33 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_caller_waits_for_a_place_in_the_queue_of_a_socket() {
-        let path = env::temp_dir().join(format!("ratelimit-queue-{}", process::id()));
+    /// Returns a socket, and connections that fill its queue.
+    pub(in crate::caller) async fn full_socket(path: &Path) -> (UnixListener, Vec<UnixStream>) {
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-        bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
         listen(&socket, 1).unwrap();
         let server = UnixListener::from(socket);
         let mut queue = Vec::new();
         let full = loop {
-            match UnixStream::connect(&path).await {
+            match UnixStream::connect(path).await {
                 Ok(stream) => queue.push(stream),
                 Err(error) => break error,
             }
         };
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
-        let connect = to_socket(&path);
+        (server, queue)
+    }
+
+    #[tokio::test]
+    async fn a_caller_waits_for_a_place_in_the_queue_of_a_socket_within_its_time() {
+        let path = env::temp_dir().join(format!("ratelimit-queue-{}", process::id()));
+        let (server, _queue) = full_socket(&path).await;
+        for wait in [Duration::ZERO, 3 * PAUSE] {
+            let begin = Instant::now();
+            assert_eq!(to_socket(&path, wait).await.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            assert!(begin.elapsed() >= wait);
+        }
+        let connect = to_socket(&path, Duration::MAX);
         tokio::pin!(connect);
         assert!(timeout(3 * PAUSE, &mut connect).await.is_err());
         let _accepted = server.accept().unwrap();

@@ -95,10 +95,15 @@ fn refusal(error: &CertificateError) -> String {
     text.to_owned()
 }
 
-/// Returns a name of the library, such as `NameConstraintViolation`, as words.
-fn words(name: &str) -> String {
+/// Returns a name of the library, such as `NameConstraintViolation`, as words. The library can write details behind it.
+/// Any other text stays as it is.
+fn words(text: &str) -> String {
+    let name = text.split(['(', '{']).next().unwrap_or_default().trim_end();
+    if name.is_empty() || !name.chars().all(|character| character.is_ascii_alphanumeric()) {
+        return if text.is_empty() { "no reason is known".to_owned() } else { excerpt(text) };
+    }
     let mut words = String::new();
-    for character in name.chars().take_while(char::is_ascii_alphanumeric) {
+    for character in name.chars() {
         if character.is_ascii_uppercase() && !words.is_empty() {
             words.push(' ');
         }
@@ -124,6 +129,9 @@ mod tests {
             (other("CaUsedAsEndEntity"), EncryptionError::Authority),
             (other("NameConstraintViolation"), EncryptionError::Certificate("name constraint violation".to_owned())),
             (other("TrailingData(Certificate)"), EncryptionError::Certificate("trailing data".to_owned())),
+            (other("bad thing"), EncryptionError::Certificate("bad thing".to_owned())),
+            (other("(bad) thing\n"), EncryptionError::Certificate("(bad) thing\\n".to_owned())),
+            (other(""), EncryptionError::Certificate("no reason is known".to_owned())),
             (CertificateError::Revoked, EncryptionError::Certificate("revoked".to_owned())),
             (CertificateError::BadEncoding, EncryptionError::Certificate("it makes no sense".to_owned())),
         ] {

@@ -8,10 +8,10 @@ use std::{
 use axum::body::Bytes;
 
 use super::{
-    balance::{Balance, Balancer, End, Ticket},
+    balance::{Balancer, End, Ticket},
     encryption::Authority,
     error::{CallerError, MOST_SERVERS, Undecided},
-    options::Server,
+    options::{Options, Server},
     transport::{Kind, Read, Received, Transport},
 };
 use crate::wire::{BODY, random};
@@ -35,12 +35,15 @@ struct Question<'a> {
 }
 
 impl Servers {
-    pub(super) fn new(servers: &[Server], balance: Balance, calls: usize) -> Result<Self, CallerError> {
+    pub(super) fn new(servers: &[Server], options: &Options) -> Result<Self, CallerError> {
+        let Options { balance, calls, try_time, .. } = *options;
         if !(1..=MOST_SERVERS).contains(&servers.len()) {
             return Err(CallerError::Servers(servers.len()));
         }
         let servers = trusting(servers, Authority::of_system)?;
-        let transports = servers.iter().map(|server| Transport::new(server, calls)).collect::<Result<_, _>>()?;
+        // Another server can answer at once, so only a single one is worth waiting for.
+        let wait = if servers.len() == 1 { try_time } else { Duration::ZERO };
+        let transports = servers.iter().map(|server| Transport::new(server, calls, wait)).collect::<Result<_, _>>()?;
         let weights: Vec<_> = servers.iter().map(|server| server.weight).collect();
         let balancer = Mutex::new(Balancer::new(&weights, balance));
         Ok(Self { transports, balancer, failed: Mutex::default(), start: Instant::now() })
@@ -155,7 +158,7 @@ mod tests {
     fn a_question_that_finds_all_servers_left_out_says_why_the_last_one_has_failed() {
         // A file that is no socket.
         let address = "unix:/dev/null".parse().unwrap();
-        let servers = Servers::new(&[Server::new(address)], Balance::RoundRobin, 1).unwrap();
+        let servers = Servers::new(&[Server::new(address)], &Options::default()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let ask = || {
             let time = Duration::from_secs(60);

@@ -1,12 +1,14 @@
 //! Addresses, back-off, and answers of servers.
 
-use std::time::Duration;
+use std::{env, fs, process, time::Duration};
 
 use proptest::prelude::*;
 
 use super::{
-    Address, AddressError, Answer, Answers, Authority, Caller, CallerError, Options, Server, Token, TokenError,
+    Address, AddressError, Answer, Answers, Authority, Caller, CallerError, Options, Question, Server, Token,
+    TokenError, Undecided,
     backoff::{Backoff, Waiting},
+    connector::tests::full_socket,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -59,6 +61,22 @@ fn a_caller_has_1_to_64_servers_and_serves_all_threads() {
         assert_eq!(refused.unwrap_err(), CallerError::Servers(count));
     }
     is_send_and_sync(Caller::new(vec![server; 64], Options::default()).unwrap());
+}
+
+#[tokio::test]
+async fn a_full_queue_is_waited_for_only_if_no_other_server_is_left() {
+    let path = env::temp_dir().join(format!("ratelimit-full-{}", process::id()));
+    let _full = full_socket(&path).await;
+    let server = Server::new(format!("unix:{}", path.display()).parse().unwrap());
+    let ask = async |count, time| {
+        let options = Options { try_time: time, total_time: time, ..Options::default() };
+        let caller = Caller::new(vec![server.clone(); count], options).unwrap();
+        caller.check(&Question::new([("user", "17")])).await.undecided.unwrap()
+    };
+    let (several, one) = (ask(2, 60 * SECOND).await, ask(1, SECOND / 10).await);
+    assert!(matches!(several, Undecided::Connect(_)), "{several:?}");
+    assert!(matches!(one, Undecided::Late { .. }), "{one:?}");
+    fs::remove_file(&path).unwrap();
 }
 
 #[test]

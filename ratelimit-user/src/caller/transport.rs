@@ -65,14 +65,15 @@ pub(super) enum Kind {
 }
 
 impl Transport {
-    pub(super) fn new(server: &Server, calls: usize) -> Result<Self, CallerError> {
+    /// `wait` is as in [`Connector::new`].
+    pub(super) fn new(server: &Server, calls: usize, wait: Duration) -> Result<Self, CallerError> {
         let Server { address, token, .. } = server;
         let calls = calls.clamp(1, Semaphore::MAX_PERMITS);
         let mut client = Client::builder(TokioExecutor::new());
         client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(calls);
         client.http1_max_buf_size(HEAD);
         Ok(Self {
-            client: client.build(Connector::new(server)?),
+            client: client.build(Connector::new(server, wait)?),
             name: address.to_string(),
             token: token.as_ref().map(Token::header),
             check: address.uri(CHECK)?,

@@ -11,7 +11,7 @@ use rustls::{
     sign::CertifiedKey,
 };
 use serde::{Deserialize, Serialize};
-use x509_parser::parse_x509_certificate;
+use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
 /// Certificates as PEM. By default, this host trusts those of the system, and has none of its own.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -73,10 +73,16 @@ pub enum Flaw {
     Authority,
     /// It has no name.
     #[error(
-        "the certificate has no subjectAltName, so clients in Rust refuse it: make one that has the names and addresses of \
-         the server there"
+        "the certificate has no name or address as subjectAltName, so clients in Rust refuse it: make one that has those \
+         of the server there"
     )]
     NoName,
+    /// It is not for servers.
+    #[error(
+        "the certificate is not for servers, as its extendedKeyUsage lacks serverAuth, so clients refuse it: make one with \
+         extendedKeyUsage=serverAuth"
+    )]
+    Purpose,
 }
 
 impl Certificates {
@@ -191,8 +197,12 @@ pub fn flaw(pem: &[u8]) -> Option<Flaw> {
     if certificate.basic_constraints().ok()?.is_some_and(|constraints| constraints.value.ca) {
         return Some(Flaw::Authority);
     }
+    if certificate.extended_key_usage().ok()?.is_some_and(|usage| !usage.value.server_auth) {
+        return Some(Flaw::Purpose);
+    }
     let names = certificate.subject_alternative_name().ok()?;
-    names.is_none_or(|names| names.value.general_names.is_empty()).then_some(Flaw::NoName)
+    let is_usable = |name: &GeneralName<'_>| matches!(name, GeneralName::DNSName(_) | GeneralName::IPAddress(_));
+    names.is_none_or(|names| !names.value.general_names.iter().any(is_usable)).then_some(Flaw::NoName)
 }
 
 /// Returns when a certificate ends. None if it is of a kind that has no end.
@@ -211,7 +221,7 @@ fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
+    use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType, date_time_ymd};
 
     use super::*;
 
@@ -234,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_of_an_authority_or_without_a_name_has_a_flaw() {
+    fn a_certificate_that_strict_clients_refuse_has_a_flaw() {
         let key = KeyPair::generate().unwrap();
         let of = |names: &[&str], is_ca| {
             let names: Vec<_> = names.iter().map(ToString::to_string).collect();
@@ -247,6 +257,19 @@ mod tests {
         let pems = [&*authority, &of(&[], IsCa::NoCa), &good, &of(&["10.0.0.5"], IsCa::NoCa), "nonsense"];
         let found = pems.map(|pem| flaw(pem.as_bytes()));
         assert_eq!(found, [Some(Flaw::Authority), Some(Flaw::NoName), None, None, None]);
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.subject_alt_names = vec![SanType::Rfc822Name("a@example.org".try_into().unwrap())];
+        assert_eq!(flaw(params.self_signed(&key).unwrap().pem().as_bytes()), Some(Flaw::NoName));
+        for (uses, expected) in [
+            (vec![ExtendedKeyUsagePurpose::ClientAuth], Some(Flaw::Purpose)),
+            // Clients in Rust want serverAuth itself.
+            (vec![ExtendedKeyUsagePurpose::Any], Some(Flaw::Purpose)),
+            (vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth], None),
+        ] {
+            let mut params = CertificateParams::new(vec!["host".to_owned()]).unwrap();
+            params.extended_key_usages = uses;
+            assert_eq!(flaw(params.self_signed(&key).unwrap().pem().as_bytes()), expected);
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::{
 
 /// The time until a server answers.
 const TIME: Duration = Duration::from_secs(30);
+/// The time until the queue of its socket has a place.
+const QUEUE: Duration = Duration::from_secs(1);
 /// The largest answer in bytes. A thousand of the largest rules are smaller.
 const ANSWER: usize = 64 << 20;
 
@@ -74,7 +76,7 @@ impl Call<'_> {
     }
 
     async fn exchange(&self, server: &Server) -> Result<(StatusCode, Option<u64>, Bytes)> {
-        let stream = Connector::new(server)?.connect().await?;
+        let stream = Connector::new(server, QUEUE)?.connect().await?;
         let (mut sender, connection) = http1::handshake(stream).await?;
         // It ends with this call.
         let driver = tokio::spawn(connection);

@@ -38,7 +38,10 @@ impl Listener {
             Listen::Tcp(address) => {
                 let listener = TcpListener::bind(address).await.map_err(|error| match error.kind() {
                     io::ErrorKind::AddrInUse => {
-                        anyhow!("another program listens on {address}: end it, or choose another address")
+                        anyhow!(
+                            "{address} is in use, by another program or by another key of [serve]: end that program, or choose \
+                             another address"
+                        )
                     }
                     _ => anyhow!("cannot listen on {address}: {error}"),
                 })?;
@@ -104,11 +107,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_address_of_another_program_is_refused_with_advice() {
+    async fn an_address_in_use_is_refused_with_advice() {
         let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = other.local_addr().unwrap();
         let error = Listener::open(&Listen::Tcp(address)).await.err().unwrap();
-        let expected = format!("another program listens on {address}: end it, or choose another address");
+        let expected = format!(
+            "{address} is in use, by another program or by another key of [serve]: end that program, or choose another \
+             address"
+        );
         assert_eq!(format!("{error:#}"), expected);
     }
 }

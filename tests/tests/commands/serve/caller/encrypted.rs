@@ -78,7 +78,7 @@ fn a_caller_with_the_authority_and_a_token_asks_and_each_problem_has_its_advice(
     for (signed, warning, expected) in [
         (authority.sign_until(&[&name], 2_020), "the certificate ended at 2020-12-31", EncryptionError::Ended),
         (authority.sign_authority(&[&name]), "the certificate is that of an authority", EncryptionError::Authority),
-        (authority.sign(&[]), "the certificate has no subjectAltName", EncryptionError::NoName),
+        (authority.sign(&[]), "the certificate has no name or address as subjectAltName", EncryptionError::NoName),
     ] {
         let line = show(signed);
         assert!(line.contains(warning) && line.ends_with(", then send SIGHUP"), "{line}");

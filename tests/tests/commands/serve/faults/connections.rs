@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     io::{ErrorKind, Read as _, Write as _},
     os::unix::net::UnixStream,
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -13,8 +14,11 @@ use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 
 use super::{
     super::{RULES, Server, text},
-    OF_ONE, OTHERS, Taken, another_is_answered, recover,
+    OF_ONE, OTHERS, SOON, Taken, another_is_answered, call_of_another, check_answer, recover,
 };
+
+/// The exit status of curl without a connection.
+const CANNOT_CONNECT: i32 = 7;
 
 #[test]
 fn one_caller_cannot_take_all_connections() {
@@ -46,6 +50,21 @@ fn one_caller_cannot_take_all_connections() {
     server.end();
 }
 
+/// As [`another_is_answered`], while others connect faster than a busy machine accepts. The system then refuses those that
+/// do not wait for a place in the queue of the socket, so curl tries again. A socket that nobody listens on is a failure.
+fn another_gets_through(sandbox: &Sandbox, socket: &Path) -> Duration {
+    let begin = Instant::now();
+    let mut output = call_of_another(sandbox, socket);
+    while output.status.code() == Some(CANNOT_CONNECT) && begin.elapsed() < SOON {
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(!log.contains("Connection refused") && !log.contains("No such file"), "{log}");
+        thread::sleep(Duration::from_millis(5));
+        output = call_of_another(sandbox, socket);
+    }
+    check_answer(&output);
+    begin.elapsed()
+}
+
 #[test]
 #[ignore = "slow: cargo xtask faults --requests"]
 fn a_hundred_thousand_connections_keep_no_other_caller_waiting() {
@@ -60,7 +79,7 @@ fn a_hundred_thousand_connections_keep_no_other_caller_waiting() {
         let watch = scope.spawn(|| {
             let (mut answers, mut longest, mut most) = (0, Duration::ZERO, before);
             while !has_ended.load(Ordering::Relaxed) {
-                longest = longest.max(another_is_answered(&sandbox, &server.socket));
+                longest = longest.max(another_gets_through(&sandbox, &server.socket));
                 answers += 1;
                 let now = Taken::by(&server.daemon);
                 most = Taken { kilobytes: most.kilobytes.max(now.kilobytes), files: most.files.max(now.files) };
