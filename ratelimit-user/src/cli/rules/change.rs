@@ -52,6 +52,15 @@ pub(crate) struct InForce {
     rule: Listed,
     /// The rule and the ban that it has replaced.
     replaced: Vec<Listed>,
+    /// Whether it was there before, and was not changed.
+    is_kept: bool,
+}
+
+impl InForce {
+    /// Returns a rule that the change has left.
+    pub(super) fn kept(rule: Listed) -> Self {
+        Self { rule, replaced: Vec::new(), is_kept: true }
+    }
 }
 
 /// Sets rules, all or none.
@@ -68,7 +77,7 @@ pub(crate) fn set(instance: &mut Instance, requests: Vec<Request>, force: bool) 
         let replaced = replaced.iter().filter(|rule| rule.target == target).cloned().collect();
         // A short life can be over by now.
         let rule = list::get(&instance.tables, target)?.unwrap_or_else(|| Listed::set(target, spec, life));
-        Ok(InForce { rule, replaced })
+        Ok(InForce { rule, replaced, is_kept: false })
     });
     rules.collect()
 }
@@ -76,7 +85,7 @@ pub(crate) fn set(instance: &mut Instance, requests: Vec<Request>, force: bool) 
 /// Returns the rule in force, its end and what it has replaced, in a line. Also whether it is as requested and has
 /// replaced nothing, so that its deletion undoes the change.
 pub(crate) fn line(set: &InForce, text: &str, life: Option<Duration>) -> (String, bool) {
-    let InForce { rule, replaced } = set;
+    let InForce { rule, replaced, .. } = set;
     let change = Change::of((), rule, replaced, life);
     let is_new = replaced.is_empty() && life.is_some() == rule.expires_in.is_some();
     (format!("{}: {text}{}", rule.target, change.end), is_new)
@@ -91,8 +100,10 @@ pub(crate) fn print<R: Serialize>(
     life: Option<Duration>,
     output: Output,
 ) -> Result<Answer> {
-    let changes: Vec<Change<R>> =
-        set.iter().map(|InForce { rule, replaced }| Change::of(row(rule), rule, replaced, life)).collect();
+    let changes: Vec<Change<R>> = set
+        .iter()
+        .map(|set| Change::of(row(&set.rule), &set.rule, &set.replaced, life.filter(|_| !set.is_kept)))
+        .collect();
     let hints = |rule: &Listed| Ok([around(instance, rule)?, exceptions(instance, rule)?].concat());
     let hints = set.iter().map(|set| hints(&set.rule)).collect::<Result<Vec<_>>>()?;
     let is_attached = !instance.attachments.is_empty();

@@ -51,9 +51,12 @@ pub(super) async fn batch(State(service): State<Arc<Service>>, peer: Option<Exte
     let answer = batch.and_then(|batch| {
         service.decide_all(batch, |decisions| {
             let Some(decision) = wire::of_all(decisions) else { return StatusCode::OK.into_response() };
-            let headers = wire::headers(decision, wire::retry_after_ms(decision), service.style());
-            let replies =
-                Replies { allowed: decision.is_allowed, decisions: decisions.iter().map(Reply::of).collect() };
+            let replies: Vec<_> = decisions.iter().map(Reply::of).collect();
+            // The longest time in the body, which differs from the decision's by its random part.
+            let longest = replies.iter().filter_map(|reply| reply.retry_after_ms).max();
+            let wait = wire::retry_after_ms(decision).and(longest);
+            let headers = wire::headers(decision, wait, service.style());
+            let replies = Replies { allowed: decision.is_allowed, decisions: replies };
             (wire::status(decision), headers, Json(replies)).into_response()
         })
     });

@@ -1,7 +1,7 @@
 //! Comments of rules.
 
 use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox, stdin};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Returns the comments in a list, by the order of its rules.
 fn comments(ratelimit: &Ratelimit<'_>, list: &str) -> Vec<Option<String>> {
@@ -168,6 +168,10 @@ fn rules_are_deleted_by_their_comment() {
     }
     assert_eq!(deleted("deny del --all --if-exists", "no such").status, 0);
     // An empty variable of a script is no wish to delete all.
+    for words in ["deny del --all", "deny del 10.0.0.1"] {
+        let output = deleted(words, "");
+        assert!(output.status == 2 && output.stderr.contains("expected the text of a comment"), "{output:?}");
+    }
     assert!(deleted("deny del", "it's").stderr.contains("required"));
     assert!(ratelimit.fails("deny del --all").contains("--comment"));
     let output = ratelimit.output(ratelimit.command("deny del - --comment it's").stdin(stdin("10.0.0.3\n")));
@@ -196,7 +200,11 @@ fn a_longer_rule_deny_can_be_kept() {
     // A ban without an end is longer than each that ends.
     with_comment(&ratelimit, "deny add 10.0.0.1 10.0.0.2 --keep-longer", "jail");
     assert_eq!(comments(&ratelimit, "deny list"), [jail(), None, jail(), jail()]);
-    assert_eq!(ratelimit.json("deny add 10.0.0.1 10.0.0.2 --keep-longer --for 1d"), json!([]));
+    let kept = ratelimit.json("deny add 10.0.0.1 10.0.0.5 --keep-longer --for 1d");
+    let seen = |row: &Value| (row["source"].clone(), row["expires_in_seconds"].is_null(), row["replaced"].is_null());
+    assert_eq!([seen(&kept[0]), seen(&kept[1])], [(json!("10.0.0.5"), false, true), (json!("10.0.0.1"), true, true)]);
+    let text = ratelimit.ok("deny add 10.0.0.1 --keep-longer --for 1d");
+    assert_eq!(text, "10.0.0.1: deny, comment \"jail\"\n");
     assert!(ratelimit.fails("deny add - --keep-longer").contains("--keep-longer needs prefixes as arguments"));
     ratelimit.ok("detach --all");
 }

@@ -2,18 +2,14 @@
 
 mod row;
 
-use std::{
-    io::{self, Write as _},
-    path::Path,
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use anyhow::{Result, ensure};
 use ratelimit_common::{identity::service::Service, limits::policy::Policy, rules::comment::Comment};
 
 use self::row::Row;
 use super::{
-    change::{self, Request, comment},
+    change::{self, InForce, Request, comment},
     delete, delete_all,
     delete_many::{self, Rules},
     hits::{self, OfRules},
@@ -74,7 +70,8 @@ pub(crate) enum DenyCommand {
         /// Delete the rule after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
         life: Option<Duration>,
-        /// Leave a rule deny that ends later, or never, as it is. Without this option, the new rule takes its place
+        /// Leave a rule deny that ends later, or never, as it is. Without this option, the new rule takes its place. Not
+        /// for standard input
         #[arg(long, conflicts_with = "skip_bad")]
         keep_longer: bool,
         /// Add the rule even if it blocks your SSH session, or replaces a rule allow
@@ -97,7 +94,7 @@ pub(crate) struct Deletion {
     #[arg(value_name = "CIDR|-", required_unless_present = "all")]
     prefixes: Vec<OneOrMany<Prefix>>,
     /// Delete only rules with this comment
-    #[arg(long, value_name = "TEXT", value_parser = comment)]
+    #[arg(long, value_name = "TEXT", value_parser = some_comment)]
     comment: Option<Comment>,
     /// Delete the rules of all prefixes that have the comment, and of all services unless `--service` is given
     #[arg(long, requires = "comment", conflicts_with_all = ["prefixes", "skip_bad"])]
@@ -163,6 +160,14 @@ pub(crate) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result
     }
 }
 
+/// Reads a comment. An empty one, as of a variable that is not set, would mean all rules.
+fn some_comment(text: &str) -> Result<Comment, String> {
+    if text.is_empty() {
+        return Err("expected the text of a comment".to_owned());
+    }
+    comment(text).map_err(|error| error.to_string())
+}
+
 fn with_comment(comment: &str) -> String {
     format!(" with the comment {comment:?}")
 }
@@ -186,7 +191,7 @@ impl Verdict {
         let (service, comment) = (service.map_or(Service::Any, |service| service.0), *comment);
         let spec = RuleSpec::from(self.policy);
         let Some(mut prefixes) = listed(prefixes, *skip_bad)? else {
-            ensure!(!keeps_longer, "--keep-longer needs prefixes as arguments: standard input cannot have it");
+            ensure!(!keeps_longer, "--keep-longer needs prefixes as arguments, and not standard input");
             let rule = set_many::Rule {
                 service,
                 fresh: Fresh { spec: Ok(spec), comment },
@@ -199,37 +204,37 @@ impl Verdict {
             return set_many::set(&rule, pins, output);
         };
         let mut instance = Instance::open(pins)?;
-        if keeps_longer {
-            let kept = self.longer(&instance, &prefixes, service, life)?;
-            prefixes.retain(|prefix| !kept.contains(prefix));
-            kept.iter().try_for_each(|prefix| writeln!(io::stderr(), "{prefix}: {} already, and longer", self.name))?;
-            if prefixes.is_empty() {
-                output.print(&[(); 0], |_| Ok(()))?;
-                return Ok(Answer::Unchanged);
-            }
-        }
+        let kept = if keeps_longer { self.longer(&instance, &prefixes, service, life)? } else { Vec::new() };
+        prefixes.retain(|prefix| kept.iter().all(|rule| rule.target != Target::prefix(*prefix).of(service)));
         let request = |prefix: &Prefix| {
             let target = Target::prefix(*prefix).of(service);
             Request { target, spec: spec.clone(), life, comment, keeps_throttle: false }
         };
-        let set = change::set(&mut instance, prefixes.iter().map(request).collect(), force)?;
+        let mut set = match prefixes.as_slice() {
+            [] => Vec::new(),
+            prefixes => change::set(&mut instance, prefixes.iter().map(request).collect(), force)?,
+        };
+        set.extend(kept.into_iter().map(InForce::kept));
         change::print(&instance, &set, Row::of, &|_| self.name.to_owned(), life, output)
     }
 
-    /// Returns the prefixes that have this verdict for longer than this time.
+    /// Returns the rules of these prefixes that have this verdict for as long or for longer.
     fn longer(
         &self,
         instance: &Instance,
         prefixes: &[Prefix],
         service: Service,
         life: Option<Duration>,
-    ) -> Result<Vec<Prefix>> {
+    ) -> Result<Vec<Listed>> {
         let mut longer = Vec::new();
         for prefix in prefixes {
             let rule = list::get(&instance.tables, Target::prefix(*prefix).of(service))?;
-            let rule = rule.filter(|rule| rule.spec.policy == self.policy);
-            let is_longer = |rule: Listed| rule.expires_in.is_none_or(|left| life.is_some_and(|life| left > life));
-            longer.extend(rule.is_some_and(is_longer).then_some(*prefix));
+            let is_longer = |rule: &Listed| match (rule.expires_in, life) {
+                (None, _) => true,
+                (Some(left), Some(life)) => left >= life,
+                (Some(_), None) => false,
+            };
+            longer.extend(rule.filter(|rule| rule.spec.policy == self.policy && is_longer(rule)));
         }
         Ok(longer)
     }
