@@ -1,26 +1,22 @@
 //! `ratelimit list set | import | show | del | list`.
 
+mod how;
 mod import;
 mod set;
 mod show;
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use self::{import::Filter, set::From};
+use self::{how::How, import::Filter, set::From};
 use crate::{
     cli::print::{answer::Answer, output::Output},
     dataplane::{
         lists::listing::{OF_FLEET, is_name},
         sys::host,
     },
-    limit::Rates,
-    text::units,
 };
-
-/// The section of the help for options after those of the limit itself.
-const OPTIONS: Option<&str> = None;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -83,25 +79,6 @@ pub(crate) enum Command {
     },
     /// List the lists
     List,
-}
-
-/// What happens to the sources of a list.
-#[derive(Debug, clap::Args)]
-pub(crate) struct How {
-    /// Drop all packets of the sources [default, if no limit is given]
-    #[arg(long, conflicts_with_all = ["packets", "bytes", "burst", "parents"])]
-    deny: bool,
-    #[command(flatten)]
-    rates: Rates,
-    /// End the list after this time: 90s, 10m, 2h, 7d
-    #[arg(long = "for", value_name = "DURATION", value_parser = units::duration, help_heading = OPTIONS)]
-    life: Option<Duration>,
-    /// Change nothing if a line cannot be used
-    #[arg(long, help_heading = OPTIONS)]
-    strict: bool,
-    /// Set the list even if it blocks your SSH session
-    #[arg(long, help_heading = OPTIONS)]
-    force: bool,
 }
 
 fn name(text: &str) -> Result<String, String> {

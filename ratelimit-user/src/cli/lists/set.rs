@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use ratelimit_common::rules::rule::{COMMAND, CONFIG, FLEET, NEVER};
 use serde::Serialize;
 
-use super::{How, import};
+use super::{how::How, import};
 use crate::{
     cli::{
         print::{

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::{Entries, output};
+use super::program::{Entries, output};
 
 /// Types whose entries are addresses, prefixes or ranges.
 const TYPES: [&str; 3] = ["hash:ip", "hash:net", "bitmap:ip"];

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Entries, output};
+use super::program::{Entries, output};
 
 #[derive(Debug, Deserialize)]
 struct Listing {
