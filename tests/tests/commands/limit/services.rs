@@ -131,7 +131,7 @@ fn invalid_services_and_parents_change_nothing() {
         ("limit set default --packets 1/s --service dns", "expected tcp, udp or sctp with or without a port (udp/53)"),
         ("limit set default --packets 1/s --service udp/x", "expected a port from 0 to 65535"),
         ("limit set default --packets 1/s --service icmp/8", "only tcp, udp and sctp have ports"),
-        ("limit set default --service udp", "a limit needs --packets RATE, --bytes RATE, --parent"),
+        ("limit set default --service udp", "a limit needs --packets RATE, --bytes RATE or --parent"),
         ("limit set default --parent 24=1/s", "expected /BITS, interface or all"),
         ("limit set default --parent all", "expected SCOPE=RATE"),
         ("limit set default --parent all=nothing", "expected a rate of packets or bytes"),
