@@ -18,7 +18,7 @@ fn sets_of_nftables_become_lists() {
     ratelimit.ok("attach eth0");
     let rules = "table inet f {
         set bad { type ipv4_addr; flags interval, timeout
-            elements = { 10.0.0.0/8, 192.0.2.1-192.0.2.3 timeout 1h, 198.51.100.7 comment \"x y\" }; };
+            elements = { 10.0.0.0/8, 192.0.2.1-192.0.2.3 timeout 1h, 198.51.100.7 comment \"x y\", 203.0.113.9 comment \"z\" }; };
         set six { type ipv6_addr; elements = { 2001:db8::1 }; };
         set ports { type ipv4_addr . inet_service; };
         set none { type ipv4_addr; }; }; \
@@ -28,13 +28,13 @@ fn sets_of_nftables_become_lists() {
     let output = ratelimit.output(command.args(["--table", "inet f"]));
     assert_eq!((output.status, output.stderr.as_str()), (0, ""));
     assert!(
-        output.stdout.starts_with("feed: deny, 4 entries, ends in 1d\n  1 entry with an end in the set"),
+        output.stdout.starts_with("feed: deny, 5 entries, ends in 1d\n  1 entry with an end in the set"),
         "{output:?}"
     );
     let entries = ratelimit.ok("list show feed --entries");
     let mut lines: Vec<_> = entries.lines().collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["10.0.0.0/8", "192.0.2.1", "192.0.2.2/31", "198.51.100.7"]);
+    assert_eq!(lines, ["10.0.0.0/8", "192.0.2.1", "192.0.2.2/31", "198.51.100.7", "203.0.113.9"]);
     ratelimit.ok("list import nft six --packets 5/s");
     assert_eq!(ratelimit.json("list list")[1]["name"], json!("six"));
     for (set, why) in [
@@ -59,6 +59,7 @@ fn sets_of_ipset_become_lists() {
     for words in [
         "create bad hash:net timeout 0",
         "add bad 10.0.0.0/8",
+        "add bad 172.16.0.0/12",
         "add bad 192.0.2.1 timeout 900",
         "create p hash:ip,port",
     ] {
@@ -75,7 +76,7 @@ fn sets_of_ipset_become_lists() {
     };
     let output = import("list import ipset bad");
     assert_eq!((output.status, output.stderr.as_str()), (0, ""));
-    assert!(output.stdout.starts_with("bad: deny, 2 entries\n  1 entry with an end in the set"), "{output:?}");
+    assert!(output.stdout.starts_with("bad: deny, 3 entries\n  1 entry with an end in the set"), "{output:?}");
     for (set, why) in [("p", "p has the type hash:ip,port"), ("missing", "ipset: ")] {
         let output = import(&format!("list import ipset {set}"));
         assert_eq!(output.status, 2);

@@ -44,8 +44,11 @@ mod tests {
     #[test]
     fn entries_are_read_and_other_types_refused() {
         let saved = "create bad hash:net family inet hashsize 1024 maxelem 65536 timeout 0\n\
-                     add bad 10.0.0.0/8 timeout 0\nadd bad 192.0.2.1 timeout 59\n";
-        assert_eq!(entries("bad", saved).unwrap(), Entries { text: "10.0.0.0/8\n192.0.2.1\n".to_owned(), timed: 1 });
+                     add bad 10.0.0.0/8 timeout 0\nadd bad 172.16.0.0/12 timeout 0\nadd bad 192.0.2.1 timeout 59\n";
+        assert_eq!(
+            entries("bad", saved).unwrap(),
+            Entries { text: "10.0.0.0/8\n172.16.0.0/12\n192.0.2.1\n".to_owned(), timed: 1 }
+        );
         let refused = |saved: &str| entries("bad", saved).unwrap_err().to_string();
         assert!(refused("create bad hash:ip,port family inet\n").contains("bad has the type hash:ip,port"));
         assert!(refused("create bad hash:net\nadd bad 10.0.0.1 nomatch\n").contains("10.0.0.1 has `nomatch`"));
