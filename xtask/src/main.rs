@@ -65,6 +65,8 @@ enum Task {
     },
     /// Compare the parser with another one on millions of random frames (as root)
     Fuzz(programs::fuzz::Args),
+    /// Run the tests with CrowdSec and Chromium, which it downloads (two minutes, as root)
+    Integrations,
     /// Build the packages of a release: Debian, RPM, an archive and an image for containers (ten minutes)
     Dist(dist::Args),
     /// Check the documents, the structure, the format, the lints (kernel side too) and the documentation of the code
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
         Task::Kills { record } => programs::crash::kills(record),
         Task::Soak { minutes } => programs::crash::soak(minutes),
         Task::Fuzz(args) => programs::fuzz::run(&args),
+        Task::Integrations => programs::integrations::run(),
         Task::Dist(args) => dist::run(&args),
         Task::Lint(args) => lint::run(&args, &accepts),
         Task::Size(args) => size::run(&args),

@@ -92,6 +92,16 @@ pub(crate) fn limiters() -> Result<()> {
     provide(&LIMITERS, || "Install nftables and iptables by hand".to_owned())
 }
 
+/// Finds or installs the browser of the tests.
+pub(crate) fn browser() -> Result<()> {
+    const NEEDS: [Need; 1] = [Need {
+        what: "Chromium without a screen (64 MB, and its libraries)",
+        packages: &["chromium-headless-shell"],
+        present: || works("chromium-headless-shell", "--version"),
+    }];
+    provide(&NEEDS, || "Install chromium-headless-shell by hand".to_owned())
+}
+
 /// Finds or installs the tools for virtual machines.
 pub(crate) fn virtual_machines() -> Result<()> {
     provide(&VM_NEEDS, virtual_machines_by_hand)

@@ -58,7 +58,7 @@ pub(crate) fn soak(minutes: u64) -> Result<()> {
 }
 
 /// Builds programs with the features of `cargo test`, so that no library is built twice.
-fn build(programs: &[&str]) -> Result<()> {
+pub(super) fn build(programs: &[&str]) -> Result<()> {
     let mut cargo = run::cargo();
     cargo.args(["build", "--locked", "--workspace"]).args(programs.iter().flat_map(|program| ["--bin", program]));
     run::run(&mut cargo)

@@ -3,4 +3,5 @@
 pub(crate) mod bench;
 pub(crate) mod crash;
 pub(crate) mod fuzz;
+pub(crate) mod integrations;
 pub(crate) mod release;

@@ -46,6 +46,10 @@ pub(crate) const FAIL2BAN: Unpacked = Unpacked {
 pub(crate) const IPSET: Unpacked =
     Unpacked { packages: &["ipset", "libipset13"], programs: &["usr/sbin/ipset"], version: "--version" };
 
+/// What has decisions about addresses for its bouncers (32 MB).
+pub(crate) const CROWDSEC: Unpacked =
+    Unpacked { packages: &["crowdsec"], programs: &["usr/bin/crowdsec", "usr/bin/cscli"], version: "-version" };
+
 /// Finds or downloads all servers of the tests.
 ///
 /// # Errors
