@@ -1,8 +1,12 @@
 //! `cargo xtask test`: builds everything and runs all tests, on this machine and then on other kernels.
 
-use std::{env, thread::available_parallelism};
+use std::{
+    env,
+    process::Command,
+    thread::{self, available_parallelism},
+};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::{
     other, run,
@@ -21,6 +25,10 @@ const TESTS_PER_CPU: usize = 4;
 /// The tests that measure rates of packets, and how many of them run at a time.
 const NETWORK: &str = "network";
 const NETWORK_TESTS_PER_CPU: usize = 2;
+/// The tests of fleets, which mostly wait.
+const FLEET: &str = "fleet";
+/// The tests that only compute. They run beside tests that mostly wait, on CPU time that those leave.
+const BYTECODE: &str = "bytecode";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -38,23 +46,57 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     run::run(run::cargo().args(["build", "--locked", "--workspace", "--bin", "ratelimit"]))?;
     size::print()?;
     other::build()?;
-    let others = programs()?.into_iter().filter(|name| name != NETWORK).flat_map(|name| ["--test".to_owned(), name]);
-    let others: Vec<String> =
-        ["--lib", "--bin", "xtask", "--bin", "bench"].map(str::to_owned).into_iter().chain(others).collect();
-    here(&others, TESTS_PER_CPU, &args.filter)?;
-    here(&["--test", NETWORK].map(str::to_owned), NETWORK_TESTS_PER_CPU, &args.filter)?;
-    here(&["--doc".to_owned()], TESTS_PER_CPU, &args.filter)?;
+    let (later, now): (Vec<String>, Vec<String>) =
+        programs()?.into_iter().partition(|name| [BYTECODE, FLEET, NETWORK].contains(&name.as_str()));
+    let first = [["--lib", "--bin", "xtask", "--bin", "bench"].map(str::to_owned).to_vec(), options(&now)].concat();
+    run::run(cargo_test(&[first.clone(), options(&later)].concat()).arg("--no-run"))?;
+    run::run(&mut tests(&first, TESTS_PER_CPU, &args.filter))?;
+    let [bytecode, fleet, network] = [BYTECODE, FLEET, NETWORK].map(|name| options(&[name.to_owned()]));
+    beside(
+        &tests(&bytecode, TESTS_PER_CPU, &args.filter),
+        &mut [tests(&fleet, TESTS_PER_CPU, &args.filter), tests(&network, NETWORK_TESTS_PER_CPU, &args.filter)],
+    )?;
+    run::run(&mut tests(&["--doc".to_owned()], TESTS_PER_CPU, &args.filter))?;
     if args.filter.is_empty() { in_guests() } else { Ok(()) }
 }
 
-/// Runs these test programs on this machine, with so many tests for each CPU at a time.
-fn here(programs: &[String], per_cpu: usize, filter: &[String]) -> Result<()> {
-    let mut tests = run::cargo();
-    tests.args(["test", "--locked", "--workspace"]).args(programs).arg("--").args(filter);
+/// Returns the command that runs these test programs, with so many tests for each CPU at a time.
+fn tests(programs: &[String], per_cpu: usize, filter: &[String]) -> Command {
+    let mut tests = cargo_test(programs);
+    tests.arg("--").args(filter);
     if env::var_os(THREADS).is_none() {
         tests.env(THREADS, (per_cpu * available_parallelism().map_or(1, usize::from)).to_string());
     }
-    run::run(&mut tests)
+    tests
+}
+
+fn cargo_test(programs: &[String]) -> Command {
+    let mut cargo = run::cargo();
+    cargo.args(["test", "--locked", "--workspace"]).args(programs);
+    cargo
+}
+
+/// Runs one command at the lowest priority beside others, which run one after another. Prints its output at the end.
+fn beside(patient: &Command, others: &mut [Command]) -> Result<()> {
+    let mut command = Command::new("nice");
+    command.args(["-n", "19"]).arg(patient.get_program()).args(patient.get_args());
+    command.envs(patient.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let line = run::describe(&command);
+    let (patient, others) = thread::scope(|scope| {
+        let patient = scope.spawn(|| command.output());
+        let others = others.iter_mut().try_for_each(run::run);
+        (patient.join(), others)
+    });
+    let output =
+        patient.map_err(|_| anyhow!("the thread of the patient tests panicked"))?.context("cannot run nice")?;
+    print!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    ensure!(output.status.success(), "`{line}` failed ({})", output.status);
+    others
+}
+
+/// Returns the options of cargo for these test programs.
+fn options(names: &[String]) -> Vec<String> {
+    names.iter().flat_map(|name| ["--test".to_owned(), name.clone()]).collect()
 }
 
 /// Returns the names of all test programs.

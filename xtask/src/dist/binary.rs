@@ -38,8 +38,9 @@ pub(super) fn build(source: &Source, folder: &Path) -> Result<PathBuf> {
     let map = |option: &str| {
         places.iter().map(|(path, name)| format!("{option}={}={name}", path.display())).collect::<Vec<_>>()
     };
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", map("--remap-path-prefix").join("\x1f"));
-    // C code of libraries never unwinds, so it needs no tables for that.
+    // Nothing unwinds, so nothing needs tables for that.
+    let tables = ["-Cforce-unwind-tables=no".to_owned()];
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", [map("--remap-path-prefix"), tables.to_vec()].concat().join("\x1f"));
     let options = ["-fno-unwind-tables".to_owned(), "-fno-asynchronous-unwind-tables".to_owned()];
     cargo.env("CFLAGS", [map("-ffile-prefix-map"), options.to_vec()].concat().join(" "));
     // Zig and its wrappers keep files in the user's cache otherwise.
