@@ -1,4 +1,4 @@
-//! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `serve`, [`layer`], [`caller`],
+//! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `replay`, `serve`, [`layer`], [`caller`],
 //! [`controller`], [`config`], `wire`, `stops`, [`usage`], `sharing`, [`check`], `ssh`, `limit` and `settings`, [`dataplane`],
 //! [`fleet`], [`text`], and the crate `ratelimit-common`.
 
@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod fleet;
 pub mod layer;
 mod limit;
+mod replay;
 mod serve;
 mod settings;
 mod sharing;

@@ -33,7 +33,7 @@ use self::{
     },
     program::{attach, confirm, detach, set, upgrade},
     rules::{access, cost, limit},
-    show::{doctor, events, metrics, sources, status, suggest, usage, why},
+    show::{doctor, events, metrics, replay, sources, status, suggest, usage, why},
 };
 use crate::{
     controller::{events::changes, notify::journal},
@@ -128,10 +128,6 @@ enum Command {
     /// Read and change the rules of `ratelimit serve` while it runs
     #[command(subcommand)]
     Rules(requests::Command),
-    /// Show what clients of `ratelimit serve` have used
-    ///
-    /// Shows admitted and refused requests of a client by the hour, or the clients with the most of them. The server
-    /// keeps these totals if `usage` in its file names a file. Exit status 1 if nothing is known about a client.
     Usage(usage::Arguments),
     /// Show the fleet that this host shares limits with, and change its shared rules
     #[command(subcommand)]
@@ -173,15 +169,20 @@ enum Command {
     /// for each service that has rules of its own, and one for all other packets. It names the sources that the limit
     /// would have limited. Without a limit, every packet is counted. With cells and a limit, only samples are.
     Suggest(suggest::Arguments),
+    Replay(replay::Arguments),
     /// Tell which rule decides about an address, and what it outranks
     ///
     /// Shows the rule, the default, the list or the ban that decides about packets from an address, everything that it
     /// outranks, and what was counted for the source.
     Why(why::Arguments),
     /// Print the completions of commands and options for a shell
-    Completions { shell: itself::Shell },
+    Completions {
+        shell: itself::Shell,
+    },
     /// Write the manual pages to a folder
-    Manual { folder: PathBuf },
+    Manual {
+        folder: PathBuf,
+    },
 }
 
 impl Command {
@@ -283,6 +284,7 @@ fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
         Command::Events(arguments) => events::run(&arguments, pins, output),
         Command::Sources(arguments) => sources::run(&arguments, pins, output),
         Command::Suggest(arguments) => suggest::run(&arguments, pins, output),
+        Command::Replay(arguments) => replay::run(&arguments, output),
         Command::Why(arguments) => why::run(&arguments, pins, output),
         Command::Completions { shell } => itself::print_completions(shell, Arguments::command()),
         Command::Manual { folder } => itself::write_manual(&folder, Arguments::command()),

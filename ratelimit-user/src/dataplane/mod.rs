@@ -13,6 +13,7 @@ pub mod readings;
 pub mod rules;
 pub mod sys;
 pub mod tables;
+pub(crate) mod trial;
 
 pub use error::Error;
 pub use instance::Instance;

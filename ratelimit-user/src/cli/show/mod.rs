@@ -3,6 +3,7 @@
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod metrics;
+pub(crate) mod replay;
 pub(crate) mod sources;
 pub(crate) mod status;
 pub(crate) mod suggest;

@@ -59,7 +59,7 @@ fn is_same(list: &Listing, wanted: &RequestedList) -> bool {
 }
 
 /// Returns what to set for a list. None if its file cannot be used.
-fn requested(plan: &PlannedList) -> Option<RequestedList> {
+pub(crate) fn requested(plan: &PlannedList) -> Option<RequestedList> {
     let PlannedList { name, file, action, content, .. } = plan.clone();
     let entries = content.ok()?.entries;
     Some(RequestedList { name, entries, action, expires: NEVER, origin: CONFIG, file: Some(file) })

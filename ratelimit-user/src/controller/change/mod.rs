@@ -8,6 +8,6 @@ pub mod apply;
 pub(crate) mod difference;
 pub(crate) mod interfaces;
 pub(crate) mod left;
-mod lists;
+pub(crate) mod lists;
 pub(crate) mod omitted;
 pub(crate) mod undo;

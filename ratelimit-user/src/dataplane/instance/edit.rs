@@ -76,7 +76,7 @@ pub(super) fn check(tables: &Tables, target: Target, spec: &RuleSpec) -> Result<
 }
 
 /// Checks that an elastic limit has a capacity to use.
-fn check_capacity(tables: &Tables, spec: &RuleSpec) -> Result<(), Error> {
+pub(crate) fn check_capacity(tables: &Tables, spec: &RuleSpec) -> Result<(), Error> {
     if spec.policy.elastic != 0 && !capacities::is_any(tables)? {
         return Err(Error::NoCapacity);
     }
@@ -184,18 +184,18 @@ fn needed(pinned: &Pinned, asked: u32) -> Result<u32, Error> {
 }
 
 /// Returns those of the features that a program with these other features can have. Without cells it has no lanes.
-fn possible(features: u32, running: u32) -> u32 {
+pub(crate) fn possible(features: u32, running: u32) -> u32 {
     if running & FEATURE_FRONT == 0 { features & !FEATURE_LANES } else { features }
 }
 
 /// Returns the features that a limit needs if it is not the default.
-pub(super) fn needs_of_rules(spec: &RuleSpec) -> u32 {
+pub(crate) fn needs_of_rules(spec: &RuleSpec) -> u32 {
     let lanes = if spec.policy.has_limits() { FEATURE_LANES } else { 0 };
     needs(Target::DEFAULT, spec) | lanes
 }
 
 /// Returns the features that a rule needs.
-fn needs(target: Target, spec: &RuleSpec) -> u32 {
+pub(crate) fn needs(target: Target, spec: &RuleSpec) -> u32 {
     let services = if target.service == Service::Any { 0 } else { FEATURE_SERVICES };
     let parents = if spec.parents.is_empty() { 0 } else { FEATURE_PARENTS | FEATURE_LANES };
     let lanes = if target != Target::DEFAULT && spec.policy.has_limits() { FEATURE_LANES } else { 0 };

@@ -2,7 +2,7 @@
 //! maps belong in `tables`.
 
 pub mod daemon_lock;
-mod edit;
+pub(crate) mod edit;
 mod interfaces;
 mod lists;
 pub mod lock;

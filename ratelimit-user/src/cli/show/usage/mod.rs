@@ -30,6 +30,10 @@ use crate::{
 /// Time for a call of the engine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Show what clients of `ratelimit serve` have used
+///
+/// Shows admitted and refused requests of a client by the hour, or the clients with the most of them. The server
+/// keeps these totals if `usage` in its file names a file. Exit status 1 if nothing is known about a client.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Attributes of the client: `user=17`, or `ip=2001:db8::/32`. All clients with these values are shown

@@ -1,0 +1,154 @@
+//! A packet as the program gets it.
+
+use std::net::IpAddr;
+
+use super::capture::{link::Link, packet::Packet};
+use crate::dataplane::sys::link_type::FirstHeader;
+
+/// The most bytes that the program gets: an IP packet of 64 KiB behind an Ethernet header with two tags.
+const MOST: usize = 65_535 + 22;
+
+/// The most bytes without frames of several buffers: a page without what the kernel needs besides.
+const MOST_LINEAR: usize = 3_400;
+
+/// The fewest bytes that the kernel runs a program with.
+const FEWEST: usize = 14;
+
+/// Bytes of both addresses in an Ethernet header, and of a VLAN tag.
+const ADDRESSES: usize = 12;
+const TAG: usize = 4;
+
+/// The most VLAN tags of a packet that is not dropped.
+const MOST_TAGS: usize = 2;
+
+/// Packets that the host has sent, in the headers of Linux.
+const OUTGOING: u8 = 4;
+
+/// The packet that is judged next.
+#[derive(Debug)]
+pub(super) struct Frame {
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+/// What is known of a packet without its bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    pub(super) first: FirstHeader,
+    /// Bytes, from the first header on.
+    pub(super) length: u64,
+    /// The address that has sent it. None if it is not IP.
+    pub(super) sender: Option<IpAddr>,
+    pub(super) is_outgoing: bool,
+    /// Whether the kernel can run the program with it.
+    pub(super) is_long_enough: bool,
+}
+
+impl Frame {
+    /// Returns an empty frame. `several` tells whether the kernel takes frames of several buffers.
+    pub(super) fn new(several: bool) -> Self {
+        Self { bytes: Vec::new(), most: if several { MOST } else { MOST_LINEAR } }
+    }
+
+    /// Returns the bytes.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes a packet. Where fewer bytes were captured, zeroes follow, since the program counts all.
+    pub(super) fn set(&mut self, packet: &Packet<'_>) -> Known {
+        // The headers of Linux: where the type of the packet is, where its direction is, and how long they are.
+        let cooked = match packet.link {
+            Link::Ethernet | Link::Ip => None,
+            Link::Cooked => Some((14, 1, 16)),
+            Link::Cooked2 => Some((0, 10, 20)),
+        };
+        self.bytes.clear();
+        let (mut captured, mut length, mut is_outgoing) = (packet.bytes, packet.length as usize, packet.is_outgoing);
+        if let Some((kind, direction, header)) = cooked {
+            is_outgoing |= captured.get(direction) == Some(&OUTGOING);
+            let kind = captured.get(kind..kind + 2).unwrap_or_default();
+            self.bytes.extend([0; ADDRESSES]);
+            self.bytes.extend_from_slice(kind);
+            captured = captured.get(header..).unwrap_or_default();
+            length = length.saturating_sub(header) + FEWEST;
+        }
+        let room = self.most.saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(captured.get(..room).unwrap_or(captured));
+        let first = if packet.link == Link::Ip { FirstHeader::Ip } else { FirstHeader::Ethernet };
+        let sender = match first {
+            FirstHeader::Ethernet => behind_ethernet(&self.bytes).and_then(sender),
+            FirstHeader::Ip => sender(&self.bytes),
+        };
+        self.bytes.resize(length.min(self.most), 0);
+        let is_long_enough = self.bytes.len() >= FEWEST;
+        Known { first, length: length as u64, sender, is_outgoing, is_long_enough }
+    }
+}
+
+/// Returns what follows an Ethernet header and its tags, if its type says IP.
+fn behind_ethernet(frame: &[u8]) -> Option<&[u8]> {
+    let mut rest = frame.get(ADDRESSES..)?;
+    for _ in 0..MOST_TAGS {
+        if let [0x81, 0x00, ..] | [0x88, 0xa8, ..] = rest {
+            rest = rest.get(TAG..)?;
+        }
+    }
+    match rest {
+        [0x08, 0x00, packet @ ..] | [0x86, 0xdd, packet @ ..] => Some(packet),
+        _ => None,
+    }
+}
+
+/// Returns the sender of an IP packet.
+fn sender(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => Some(IpAddr::from(*packet.get(12..)?.first_chunk::<4>()?)),
+        6 => Some(IpAddr::from(*packet.get(8..)?.first_chunk::<16>()?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The head of an IPv4 packet from 192.0.2.1 with 60 bytes.
+    const PACKET: [u8; 20] = [0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+
+    fn set(link: Link, header: &[u8], length: u32) -> (Known, Vec<u8>) {
+        let (mut frame, bytes) = (Frame::new(true), [header, &PACKET].concat());
+        let known = frame.set(&Packet { time: None, link, length, bytes: &bytes, is_outgoing: false });
+        (known, frame.bytes)
+    }
+
+    #[test]
+    fn each_link_has_a_sender_and_its_length() {
+        let sender = Some("192.0.2.1".parse().unwrap());
+        let tagged = [&[0; 12][..], &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 8, 0]].concat();
+        let cooked = [&[0, 0, 0, 1][..], &[0; 10], &[8, 0]].concat();
+        let cooked2 = [&[8, 0][..], &[0; 18]].concat();
+        for (link, header, length) in [
+            (Link::Ethernet, &tagged, 82),
+            (Link::Ip, &vec![], 60),
+            (Link::Cooked, &cooked, 74),
+            (Link::Cooked2, &cooked2, 74),
+        ] {
+            let (known, bytes) = set(link, header, header.len() as u32 + 60);
+            assert_eq!((known.sender, known.length, bytes.len()), (sender, length, length as usize), "{link:?}");
+            assert!(!known.is_outgoing && known.is_long_enough);
+        }
+        let sent = [&[0, 4][..], &cooked[2..]].concat();
+        assert!(set(Link::Cooked, &sent, 76).0.is_outgoing);
+    }
+
+    #[test]
+    fn short_and_huge_packets_have_bounds() {
+        let (known, bytes) = set(Link::Ip, &[], u32::MAX);
+        assert_eq!((known.length, bytes.len()), (u64::from(u32::MAX), MOST));
+        for length in 0..20 {
+            let packet = Packet { time: None, link: Link::Cooked2, length, bytes: &[], is_outgoing: false };
+            assert_eq!(Frame::new(false).set(&packet).sender, None);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Judges the packets of a capture with the program, under the clock of the capture. No packet goes through an
+//! interface, and no running instance changes.
+
+pub(crate) mod capture;
+mod clock;
+mod frame;
+pub(crate) mod judge;
+mod rules;
+pub(crate) mod tally;
