@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use ratelimit_common::{limits::limit::SECOND, maps::names::CELLS_MAX};
 
 use crate::{
-    dataplane::program::loader::{RequestedSettings, Settings},
+    dataplane::program::loader::{LEARNED, RequestedSettings, Settings},
     text::units::{PacketRate, UnitError, ZERO_RATE},
 };
 
@@ -37,10 +37,11 @@ pub(crate) struct SettingsArguments {
     /// [default: 10k/s]
     #[arg(long, value_name = "RATE")]
     admissions: Option<PerSecond>,
-    /// Rate for all unknown sources in total, from 1/s, or off. A source becomes known when its packets pass in three
-    /// different seconds. This limits floods from forged addresses [default: off]
-    #[arg(long, alias = "strangers", value_name = "RATE|off")]
-    unknown: Option<RateOrOff>,
+    /// Rate for all unknown sources in total, from 1/s, or off. auto learns it from minutes without a flood. A source
+    /// becomes known when its packets pass in three different seconds. This limits floods from forged addresses
+    /// [default: off]
+    #[arg(long, alias = "strangers", value_name = "RATE|auto|off")]
+    unknown: Option<UnknownRate>,
     /// Packets per second of each source that pass above a limit or ban because they answer a connection that this host
     /// has opened (TCP, and connected UDP sockets), or off [default: 1M/s]
     #[arg(long, value_name = "RATE|off")]
@@ -82,7 +83,12 @@ struct PerSecond(u64);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RateOrOff(pub(super) u64);
 
+/// A rate, `off`, which is 0, or `auto`, which is [`LEARNED`].
+#[derive(Debug, Clone, Copy)]
+struct UnknownRate(u64);
+
 const PER_SECOND_EXPECTED: UnitError = UnitError::new("expected a rate between 1/s and 100M/s");
+const RATE_OR_OFF_EXPECTED: UnitError = UnitError::new("expected a rate between 1/s and 100M/s, or off");
 
 impl FromStr for PerSecond {
     type Err = UnitError;
@@ -106,8 +112,22 @@ impl FromStr for RateOrOff {
         match text.parse() {
             _ if text == "off" => Ok(Self(0)),
             Ok(PerSecond(rate)) => Ok(Self(rate)),
-            Err(PER_SECOND_EXPECTED) => Err(UnitError::new("expected a rate between 1/s and 100M/s, or off")),
+            Err(PER_SECOND_EXPECTED) => Err(RATE_OR_OFF_EXPECTED),
             Err(error) => Err(error),
+        }
+    }
+}
+
+impl FromStr for UnknownRate {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match text.parse() {
+            _ if text == "auto" => Ok(Self(LEARNED)),
+            Ok(RateOrOff(rate)) => Ok(Self(rate)),
+            // A word, and not a rate that is wrong.
+            Err(error) if error != RATE_OR_OFF_EXPECTED && text.starts_with(|c: char| c.is_ascii_digit()) => Err(error),
+            Err(_) => Err(UnitError::new("expected a rate between 1/s and 100M/s, auto, or off")),
         }
     }
 }
@@ -130,8 +150,9 @@ impl SettingsArguments {
 
     /// Returns a line for each setting that was given. Shadow is that of these interfaces alone, or of all.
     pub(crate) fn lines(&self, alone: &[String]) -> Vec<String> {
-        let unknown = self.unknown.map(|RateOrOff(rate)| match rate {
+        let unknown = self.unknown.map(|UnknownRate(rate)| match rate {
             0 => "unknown sources: not limited".to_owned(),
+            LEARNED => "unknown sources: limited by a rate that is learned".to_owned(),
             rate => format!("unknown sources: {rate}/s in total"),
         });
         let own = self.own.map(|RateOrOff(rate)| match rate {

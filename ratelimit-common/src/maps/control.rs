@@ -3,7 +3,7 @@
 use crate::{boundary, meters::gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 20;
+pub const ABI_VERSION: u32 = 21;
 
 /// The entry of the control map. The fields that every packet reads come first, in two cache lines.
 #[repr(C)]
@@ -40,7 +40,8 @@ pub struct Control {
     pub coarse_clock: u64,
     /// Each CPU's budget for new buckets.
     pub admission: Budget,
-    /// Limit of all unknown sources together. One unit is a batch, which a CPU takes at a time.
+    /// Limit of all unknown sources together. One unit is a batch, which a CPU takes at a time. If the program learns
+    /// the rate, versions without this feature use this one.
     pub unknown: Budget,
     /// Packets in such a batch.
     pub unknown_batch: u64,
@@ -197,6 +198,9 @@ pub const FEATURE_SHADOW_PROGRAMS: u32 = 1 << 21;
 pub const FEATURE_LEASES: u32 = 1 << 22;
 /// [`Control::features`]: the hosts of a fleet divide the burst of a new source.
 pub const FEATURE_DIVIDE: u32 = 1 << 23;
+
+/// [`Control::features`]: the program learns the [rate](crate::cells::learned_rate) of unknown sources.
+pub const FEATURE_UNKNOWN_LEARNED: u32 = 1 << 25;
 
 /// Default number of new buckets per second and CPU: at 650 ns each, less than a hundredth of its time.
 pub const ADMISSIONS_DEFAULT: u64 = 10_000;

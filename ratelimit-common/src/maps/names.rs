@@ -46,6 +46,8 @@ pub const BAN_FILTER: &str = "BAN_FILTER";
 pub const CPUS: &str = "CPUS";
 /// State of the limit of all unknown sources, one `u64`. See [`crate::meters::gcra`].
 pub const UNKNOWN: &str = "UNKNOWN";
+/// What the program has learned about the rate of unknown sources. See [`crate::cells::learned_rate::LearnedRate`].
+pub const LEARNED_RATE: &str = "LEARNED_RATE";
 /// Number of buckets that were created, one `u64`. See [`crate::cells::bucket_filter`].
 pub const CREATED: &str = "CREATED";
 /// Source → log, least recently used goes first; one entry while no limit keeps logs. See
@@ -90,7 +92,7 @@ pub const OWN_PEERS: &str = "OWN_PEERS";
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 33] = [
+pub const PINNED: [&str; 34] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -109,6 +111,7 @@ pub const PINNED: [&str; 33] = [
     BAN_FILTER,
     CPUS,
     UNKNOWN,
+    LEARNED_RATE,
     CREATED,
     SLIDING_LOGS,
     EMPTY_SLIDING_LOG,

@@ -44,6 +44,7 @@ settings! {
     EPOCH_SHIFT: EpochShift,
     SAMPLE_ON: Sample,
     UNKNOWN_ON: Unknown,
+    UNKNOWN_LEARNED: UnknownLearned,
     OWN_ON: Own,
     OWN_PORTS_FIRST: OwnPortsFirst,
     OWN_PORTS_LAST: OwnPortsLast,

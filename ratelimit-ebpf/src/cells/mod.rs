@@ -11,6 +11,7 @@
 pub mod bucket_filter;
 pub mod cached_refusal;
 pub mod caching;
+pub mod learned_rate;
 pub mod level;
 pub mod unknown_rate;
 pub mod unknown_sources;

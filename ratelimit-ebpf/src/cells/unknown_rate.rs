@@ -6,12 +6,13 @@
 
 use ratelimit_common::{
     cells::known_source,
-    maps::control::{Budget, Control},
-    meters::gcra::{self, SLACK},
+    maps::control::Control,
+    meters::gcra::{self, SLACK, Units},
 };
 
 use crate::{
     bpf::{clock::Clock, random},
+    cells::learned_rate,
     maps::{
         exchange::{FEW_TRIES, exchange},
         shared, this_cpu,
@@ -24,27 +25,31 @@ use crate::{
 #[must_use]
 pub fn take(control: &Control, hash: u64, now: u64) -> bool {
     let (Some(cpu), Some(shared)) = (this_cpu::get(), shared::unknown()) else { return true };
-    let (time, limit) = (gcra::units(now), &control.unknown);
+    let (time, burst) = (gcra::units(now), learned_rate::burst(control));
     let wait = cpu.unknown_until.load().wrapping_sub(time);
     let (mut left, mut found) = (cpu.unknown_left.load(), shared.load());
-    if left == 0 && wait != 0 && wait <= limit.cost {
+    if left == 0 && wait != 0 && wait <= learned_rate::longest_wait(control) {
         return false;
     }
-    if !has_turn(limit, found, now, hash) {
+    if !has_turn(burst, found, now, hash) {
+        learned_rate::note_refusal();
         return false;
     }
     if left == 0 {
+        let (cost, batch) = learned_rate::batch(control);
         let is_taken = exchange::<FEW_TRIES>(shared, |state| {
             found = state;
-            budget::next(state, time, limit.cost, limit.burst)
+            budget::next(state, time, cost, burst)
         });
         if !is_taken {
-            budget::cut(shared, found, time, limit.burst, || Clock::coarse(control).units());
+            learned_rate::note_refusal();
+            budget::cut(shared, found, time, burst, || Clock::coarse(control).units());
             // If other CPUs took batches at every try, this only delays the next one.
-            cpu.unknown_until.store(found.wrapping_add(limit.cost).wrapping_sub(limit.burst));
+            cpu.unknown_until.store(found.wrapping_add(cost).wrapping_sub(burst));
             return false;
         }
-        left = control.unknown_batch.max(1);
+        learned_rate::count(batch, now);
+        left = batch;
     }
     cpu.unknown_left.store(left - 1);
     cpu.unknown_passed.increment();
@@ -64,11 +69,11 @@ pub fn give_back() {
 /// of the sources may, other ones in each second. So their part becomes as small as any flood needs, and they use up the
 /// rate.
 #[inline(always)]
-fn has_turn(limit: &Budget, state: u64, now: u64, hash: u64) -> bool {
-    let (debt, half) = (gcra::debt(state, gcra::units(now)), limit.burst / 2);
-    let room = limit.burst.saturating_sub(debt);
+fn has_turn(burst: Units, state: u64, now: u64, hash: u64) -> bool {
+    let (debt, half) = (gcra::debt(state, gcra::units(now)), burst / 2);
+    let room = burst.saturating_sub(debt);
     // If this limit cannot have made the debt, it is cut.
-    if room >= half || debt > limit.burst + SLACK {
+    if room >= half || debt > burst + SLACK {
         return true;
     }
     // Without the digits that the product has no room for. A burst has less than 41.

@@ -10,6 +10,7 @@ pub mod classes;
 pub mod control;
 pub mod exchange;
 pub mod interface_capacities;
+pub mod learned_rate;
 pub mod leases;
 pub mod levels;
 pub mod narrow_parts;

@@ -18,7 +18,7 @@ use crate::{
     dataplane::{
         Error, Instance,
         attach::attachment::Mode,
-        program::loader::Settings,
+        program::loader::{LEARNED, Settings},
         rules::{
             capacities, costs,
             list::{self, Listed},
@@ -221,7 +221,7 @@ fn settings(settings: &Settings) -> SavedSettings {
         cells: (settings.cells != 0).then_some(settings.cells),
         sample: settings.sample,
         admissions: rate(settings.admissions),
-        unknown: rate(settings.unknown),
+        unknown: if settings.unknown == LEARNED { "auto".to_owned() } else { rate(settings.unknown) },
         own: rate(settings.own),
         replies: rate(settings.replies),
         max_sliding_logs: settings.sliding_logs,

@@ -1,4 +1,4 @@
-//! Checks whether there are enough cells.
+//! Checks whether there are enough cells, and whether unknown sources are limited.
 
 use ratelimit_common::maps::{
     control::{Control, FEATURE_FRONT},
@@ -8,6 +8,7 @@ use ratelimit_common::maps::{
 use super::finding::{Check, Finding};
 use crate::dataplane::{
     Error,
+    program::values::per_second,
     readings::{cells, gauges},
     tables::open::Tables,
 };
@@ -17,11 +18,25 @@ const FEW: usize = 10;
 /// From so many buckets per cell on, filters of buckets save few look-ups.
 const CROWD: usize = 8;
 
-pub(super) fn examine(tables: &Tables, control: &Control) -> Result<Option<Finding>, Error> {
+pub(super) fn examine(tables: &Tables, control: &Control) -> Result<Vec<Finding>, Error> {
     if control.features & FEATURE_FRONT == 0 {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    Ok(Some(finding(cells::number(tables)?, cells::crowded(tables)?, gauges::max_sources(tables)? as usize)))
+    let crowded = finding(cells::number(tables)?, cells::crowded(tables)?, gauges::max_sources(tables)? as usize);
+    let is_learned = gauges::learned_rate(tables, control)?.is_some();
+    Ok(vec![crowded, unknown(gauges::unknown_rate(tables, control)?, is_learned)])
+}
+
+/// Returns the finding about the limit of unknown sources.
+fn unknown(rate: Option<u64>, is_learned: bool) -> Finding {
+    let Some(rate) = rate.map(per_second) else {
+        let why =
+            "In a flood from forged addresses, every packet has a new source, and no limit for each source stops it.";
+        return Finding::note(Check::Unknown, "unknown sources are not limited", why)
+            .fixed_by("ratelimit set --unknown auto");
+    };
+    let origin = if is_learned { "which is learned" } else { "which is set" };
+    Finding::ok(Check::Unknown, &format!("unknown sources have {rate} in total, {origin}"))
 }
 
 /// `crowded` is the number of crowded cells, if there is a default limit.
@@ -49,6 +64,14 @@ fn finding(cells: usize, crowded: Option<usize>, max_sources: usize) -> Finding 
 #[cfg(test)]
 mod tests {
     use super::{super::finding::Severity, *};
+
+    #[test]
+    fn a_missing_limit_of_unknown_sources_is_a_note() {
+        let missing = unknown(None, false);
+        assert_eq!((missing.severity, missing.fix.as_deref()), (Severity::Note, Some("ratelimit set --unknown auto")));
+        assert_eq!(unknown(Some(100_000), true).what, "unknown sources have 100k/s in total, which is learned");
+        assert_eq!(unknown(Some(10_000), false).what, "unknown sources have 10k/s in total, which is set");
+    }
 
     #[test]
     fn many_crowded_cells_are_a_warning_and_many_sources_a_note() {

@@ -52,6 +52,8 @@ pub enum Check {
     Admissions,
     /// Whether there are enough cells.
     Cells,
+    /// Whether unknown sources are limited.
+    Unknown,
     /// Packets that passed because the program could not decide.
     FailOpen,
     /// Whether the table of bans was full.

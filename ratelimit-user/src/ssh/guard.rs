@@ -1,6 +1,6 @@
 //! Compares what the rules do with sessions before and after a change, and refuses a change that makes one worse off.
 
-use ratelimit_common::maps::control::FEATURE_SHADOW;
+use ratelimit_common::{cells::learned_rate, maps::control::FEATURE_SHADOW};
 
 use super::{
     logind,
@@ -12,7 +12,10 @@ use crate::{
     dataplane::{
         Error,
         decision::{self, Voice},
-        program::{loader::Settings, values::per_second},
+        program::{
+            loader::{LEARNED, Settings},
+            values,
+        },
         rules::target::Sources,
         tables::open::Tables,
     },
@@ -180,13 +183,14 @@ impl Guard {
     pub(crate) fn check_unknown(&self, tables: &Tables, before: &Settings, after: &Settings) -> Result<(), Error> {
         let of_all = |settings: &Settings| match settings.unknown {
             unknown if unknown == 0 || settings.shadow => f64::INFINITY,
+            LEARNED => (learned_rate::LEAST / 60) as f64,
             unknown => unknown as f64,
         };
         // Its limit does not act in shadow.
         let is_low = OPEN.is_above(of_all(after)) && of_all(after) < of_all(before);
         for (session, _) in self.before.iter().filter(|_| is_low) {
             if session.standing(tables)?.iter().any(|standing| !standing.is_allowed()) {
-                let rate = per_second(after.unknown);
+                let rate = values::unknown(after.unknown);
                 let fate = format!("limited to {rate} with all unknown sources by --unknown");
                 return Err(self.shut_out(*session, fate, true));
             }

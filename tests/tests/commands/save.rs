@@ -7,7 +7,7 @@ use serde_json::json;
 fn a_saved_file_is_valid_and_restores_the_same_rules() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    ratelimit.ok("attach eth0 --packets 10/m,500/h --algorithm sliding-window --over-limit reject --capacity 5k/s --unknown 9k/s --malformed pass");
+    ratelimit.ok("attach eth0 --packets 10/m,500/h --algorithm sliding-window --over-limit reject --capacity 5k/s --unknown auto --malformed pass");
     ratelimit.ok("limit set 10.0.0.0/8 --packets 1.5k/s --bytes 12.5MB/s --burst 77 --throttle soft=10% --ban 90s --ban-after 3 --ban-cap 125m");
     ratelimit
         .ok("limit set 10.1.0.0/16 --packets 1000/s --parent /24=20k/s --parent all=500k/s,1GB/s --throttle elastic");
@@ -21,7 +21,7 @@ fn a_saved_file_is_valid_and_restores_the_same_rules() {
     let saved = ratelimit.ok("save");
     let document = ratelimit.json("save");
     assert_eq!(document["interfaces"], json!(["eth0"]));
-    assert_eq!(document["settings"]["unknown"], "9000/s");
+    assert_eq!(document["settings"]["unknown"], "auto");
     assert_eq!(document["service"]["udp/53"]["cost"], 2);
     // A time is text that starts with the date of the file.
     let rules = document["rule"].as_array().unwrap();

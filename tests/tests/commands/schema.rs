@@ -80,7 +80,7 @@ fn the_output_of_every_command_matches_the_schema() {
         ("attach eth0 --packets 10/m,500/h --ban 10m --capacity 1M/s --confirm 1h", None),
         ("confirm", None),
         ("confirm", None),
-        ("set --shadow on --unknown 10k/s", None),
+        ("set --shadow on --unknown auto", None),
         ("set --shadow on", None),
         ("upgrade", None),
         ("limit set 10.0.0.0/8 --packets 5/s --bytes 1MB/s --parent /24=1k/s --for 1h --comment one", None),

@@ -118,7 +118,7 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
         if about.is_new && about.settings.could_limit_unknown() {
             writeln!(
                 out,
-                "unknown sources: not limited (against floods from forged addresses: `ratelimit set --unknown RATE`)"
+                "unknown sources: not limited (against floods from forged addresses: `ratelimit set --unknown auto`)"
             )?;
         }
         if let Some(time) = about.confirm {

@@ -3,10 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
-use ratelimit_common::{
-    maps::control::{FEATURE_SHADOW, FEATURE_UNKNOWN},
-    reason::Reason,
-};
+use ratelimit_common::{maps::control::FEATURE_SHADOW, reason::Reason};
 
 use super::followed::{By, Followed, Sources};
 use crate::{
@@ -22,6 +19,7 @@ use crate::{
         instance::read_only,
         lists::listing,
         readings::{
+            gauges,
             interface_counters::Shares,
             rates::{Moment, Rates, Verdicts},
         },
@@ -111,7 +109,7 @@ impl<'a> Reader<'a> {
         let describe = Describe::with(tables)?;
         let rows = followed.iter().map(|followed| row(&describe, followed)).collect::<Result<Vec<_>>>()?;
         let control = tables.control()?;
-        let unknown = (control.features & FEATURE_UNKNOWN != 0).then_some(control.unknown.per_second);
+        let unknown = gauges::unknown_rate(tables, &control)?;
         let refused_as_new = |(reason, _): &&(Reason, u64)| matches!(reason, Reason::NotAdmitted | Reason::OverUnknown);
         let is_in_shadow = control.features & FEATURE_SHADOW != 0;
         let facts = Facts {

@@ -201,7 +201,7 @@ fn apply_to(
     Ok(applied)
 }
 
-/// Puts debts and bans back. They are no reason to refuse a file.
+/// Puts debts, bans and the learned rate back. They are no reason to refuse a file.
 fn restored(instance: &mut Instance, saved: &Saved, guard: &ssh::Guard) -> Option<Result<Restored, String>> {
     let check = |tables: &Tables, source: &Prefix| guard.check_ban(tables, source);
     (!saved.is_empty()).then(|| instance.restore(saved, &check).map_err(|error| error.to_string()))

@@ -58,9 +58,10 @@ pub(crate) fn text(applied: &Applied) -> String {
         ));
     }
     parts.extend(applied.restored.as_ref().map(|restored| match restored {
-        Ok(Restored { debts, bans, left_out, .. }) => {
+        Ok(Restored { debts, bans, learned, left_out, .. }) => {
+            let learned = if *learned { ", the learned rate of unknown sources" } else { "" };
             let rest = if *left_out == 0 { String::new() } else { format!(", left out: {left_out}") };
-            format!("restored debts: {debts}, bans: {bans}{rest}")
+            format!("restored debts: {debts}, bans: {bans}{learned}{rest}")
         }
         Err(error) => format!("the saved debts and bans could not be restored: {error}"),
     }));

@@ -1,12 +1,18 @@
-//! The content of the state file: one JSON value in each line. The first line has the version, the time of writing, and
-//! how many debts and bans follow.
+//! The content of the state file: one JSON value in each line. The first line has the version, the time of writing, the
+//! learned rate of unknown sources, and how many debts and bans follow.
 //!
 //! Times are what was left at the time of writing, not moments. So a clock that was wrong then or is wrong now cannot
 //! make a debt or a ban longer than it was at the time of writing.
 
 use std::io::{self, Write};
 
-use ratelimit_common::{identity::service::Service, maps::names, meters::gcra, rules::ban};
+use ratelimit_common::{
+    cells::learned_rate::{DAYS, LearnedRate},
+    identity::service::Service,
+    maps::names,
+    meters::gcra,
+    rules::ban,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -77,6 +83,18 @@ struct Head {
     written: u64,
     debts: usize,
     bans: usize,
+    /// Earlier versions did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    learned: Option<LearnedLine>,
+}
+
+/// What the program has learned about the rate of unknown sources.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LearnedLine {
+    per_minute: u64,
+    calm: u64,
+    most: [u64; DAYS],
 }
 
 /// Any other line. Times are in nanoseconds.
@@ -106,10 +124,12 @@ struct BanLine {
     doubled: u8,
 }
 
-/// Writes debts and bans at this time, in nanoseconds since 1970.
+/// Writes debts, bans and the learned rate at this time, in nanoseconds since 1970.
 pub(super) fn write(saved: &Saved, written: u64, out: &mut impl Write) -> io::Result<()> {
     let (debts, bans) = (saved.debts.len(), saved.bans.len());
-    line(out, &Head { format: FORMAT.to_owned(), version: VERSION, written, debts, bans })?;
+    let learned = saved.learned.and_then(LearnedRate::lasting);
+    let learned = learned.map(|LearnedRate { per_minute, calm, most, .. }| LearnedLine { per_minute, calm, most });
+    line(out, &Head { format: FORMAT.to_owned(), version: VERSION, written, debts, bans, learned })?;
     for Debt { source, service, left } in &saved.debts {
         let (source, service) = (source.to_string(), ServiceName(*service).to_string());
         line(out, &Line::Debt(DebtLine { source, service, left: *left }))?;
@@ -126,7 +146,7 @@ fn line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Returns what is left of the debts and bans at this time, in nanoseconds since 1970.
+/// Returns the learned rate, and what is left of the debts and bans at this time, in nanoseconds since 1970.
 pub(super) fn parse(text: &str, now: u64) -> Result<Saved, FormatError> {
     let (first, rest) = text.split_once('\n').ok_or(FormatError::Format)?;
     let kind: Kind = serde_json::from_str(first).map_err(|_| FormatError::Format)?;
@@ -140,9 +160,13 @@ pub(super) fn parse(text: &str, now: u64) -> Result<Saved, FormatError> {
     if head.debts > MOST_DEBTS || head.bans > MOST_BANS {
         return Err(wrong(1, &"more debts or bans than any instance has"));
     }
+    let learned = head.learned.map(|LearnedLine { per_minute, calm, most }| {
+        let learned = LearnedRate { per_minute, calm, most, ..LearnedRate::default() };
+        learned.lasting().ok_or_else(|| wrong(1, &"a rate of unknown sources that no program learns"))
+    });
     // If the clock was set back, nothing has ended.
     let elapsed = now.saturating_sub(head.written);
-    let (mut saved, mut debts, mut bans) = (Saved::default(), 0, 0);
+    let (mut saved, mut debts, mut bans) = (Saved { learned: learned.transpose()?, ..Saved::default() }, 0, 0);
     for (at, text) in rest.split_inclusive('\n').enumerate() {
         let text = text.strip_suffix('\n').ok_or(FormatError::Incomplete)?;
         let wrong = |what: &dyn ToString| wrong(at + 2, what);

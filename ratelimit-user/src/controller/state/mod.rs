@@ -1,4 +1,4 @@
-//! The state file: debts and bans as they outlast a reboot. How they are read from the maps and written to them belongs to
+//! The state file: debts, bans and the learned rate as they outlast a reboot. How they are read from the maps and written to them belongs to
 //! `dataplane`. When the file is written belongs to `daemon`.
 
 pub(crate) mod file;

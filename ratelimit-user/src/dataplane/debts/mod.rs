@@ -1,4 +1,4 @@
-//! Debts and bans, in a form that outlasts the maps: with addresses in place of hashes, services in place of classes, and
+//! Debts, bans and the learned rate, in a form that outlasts the maps: with addresses in place of hashes, services in place of classes, and
 //! the time that is left in place of a moment of the monotonic clock. How they are stored belongs to `controller`.
 //!
 //! A source's debt is in two stages: in its bucket, and in the level that its cell shows. Both together are what a
@@ -10,7 +10,7 @@ pub mod read;
 pub mod restore;
 mod words;
 
-use ratelimit_common::identity::service::Service;
+use ratelimit_common::{cells::learned_rate::LearnedRate, identity::service::Service};
 
 use crate::text::prefix::Prefix;
 
@@ -21,13 +21,15 @@ pub struct Saved {
     pub debts: Vec<Debt>,
     /// The bans in force.
     pub bans: Vec<Ban>,
+    /// What the program has learned about the rate of unknown sources. None if it does not learn it.
+    pub learned: Option<LearnedRate>,
 }
 
 impl Saved {
     /// Returns whether there is nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.debts.is_empty() && self.bans.is_empty()
+        self.debts.is_empty() && self.bans.is_empty() && self.learned.is_none()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads debts and bans. It takes no lock, and changes nothing.
+//! Reads debts, bans and the learned rate. It takes no lock, and changes nothing.
 
 use std::{cmp::Reverse, collections::BTreeSet, os::fd::AsFd as _, sync::atomic::Ordering, time::Duration};
 
@@ -24,6 +24,7 @@ use super::{Ban, Debt, Saved, words::Words};
 use crate::{
     dataplane::{
         Error,
+        readings::gauges,
         rules::{filter, policies::levels::Scale, resolve, services::Services},
         sys::{bpf, host},
         tables::{open::Tables, rule_maps},
@@ -41,7 +42,8 @@ pub fn read(tables: &Tables, least: Duration, most: usize) -> Result<(Saved, usi
     let services = Services::read(tables)?;
     let bans = bans(tables, &services)?;
     let (debts, left_out) = debts(tables, &services, least, most)?;
-    Ok((Saved { debts, bans }, left_out))
+    let learned = gauges::learned_rate(tables, &tables.control()?)?;
+    Ok((Saved { debts, bans, learned }, left_out))
 }
 
 /// Returns the bans in force that no rule of a command outranks.

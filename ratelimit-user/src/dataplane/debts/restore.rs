@@ -1,10 +1,10 @@
-//! Puts debts and bans into a new instance, before its first packet.
+//! Puts debts, bans and the learned rate into a new instance, before its first packet.
 
 use aya::maps::MapError;
 use aya_obj::generated::BPF_NOEXIST;
 use ratelimit_common::{
     buckets::bucket::Bucket,
-    cells::bucket_filter::FIRST_EPOCH,
+    cells::{bucket_filter::FIRST_EPOCH, learned_rate::LearnedRate},
     identity::{class::Classes, service::Service, source::Source},
     limits::{
         ban_history::LastBan,
@@ -37,6 +37,8 @@ pub struct Restored {
     pub bans: usize,
     /// The number of debts and bans that do not fit the rules and settings of the instance, or find no room.
     pub left_out: usize,
+    /// Whether the learned rate of unknown sources was put back.
+    pub learned: bool,
     /// The number of bans that were refused, because each would block a session.
     pub refused: usize,
     /// Why the first of them was refused.
@@ -55,9 +57,20 @@ pub(crate) fn all(tables: &mut Tables, saved: &Saved, check: &CheckBan<'_>) -> R
         written.iter().for_each(|source| table.lift(source));
     }
     (restored.debts, restored.bans) = (outcome?, written.len());
+    restored.learned = learned(tables, saved)?;
     let all = saved.debts.len() + saved.bans.len();
     restored.left_out = all - restored.debts - restored.bans - restored.refused;
     Ok(restored)
+}
+
+/// Writes what an earlier program has learned, if this one learns too.
+fn learned(tables: &mut Tables, saved: &Saved) -> Result<bool, Error> {
+    let Some(learned) = saved.learned.and_then(LearnedRate::lasting) else { return Ok(false) };
+    let learns = gauges::learned_rate(tables, &tables.control()?)?.is_some();
+    if learns {
+        gauges::set_learned(tables, learned)?;
+    }
+    Ok(learns)
 }
 
 /// Writes those of the bans whose sources and services the instance has. Lifts each one that `check` refuses.

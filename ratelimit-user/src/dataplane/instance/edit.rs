@@ -2,6 +2,7 @@
 //! others.
 
 use ratelimit_common::{
+    cells::learned_rate::LearnedRate,
     identity::service::Service,
     maps::control::{
         Control, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES,
@@ -17,7 +18,8 @@ use crate::dataplane::{
         replace::{self, Running},
     },
     lists::listing,
-    program::loader::{RequestedSettings, Settings},
+    program::loader::{LEARNED, RequestedSettings, Settings},
+    readings::gauges,
     rules::{
         batch::{self, Change, Changed},
         capacities, costs, filter, list,
@@ -83,8 +85,17 @@ pub(crate) fn check_capacity(tables: &Tables, spec: &RuleSpec) -> Result<(), Err
     Ok(())
 }
 
-/// Replaces the running program by this build's, with the requested settings.
+/// Replaces the running program by this build's, with the requested settings. A rate that is to be learned from now on is
+/// learned anew.
 pub(super) fn upgrade(pinned: &mut Pinned, requested: &RequestedSettings) -> Result<(), Error> {
+    if requested.unknown == Some(LEARNED) && pinned.settings()?.unknown != LEARNED {
+        gauges::set_learned(&mut pinned.tables, LearnedRate::default())?;
+    }
+    load(pinned, requested)
+}
+
+/// Replaces the running program by this build's, with the requested settings.
+fn load(pinned: &mut Pinned, requested: &RequestedSettings) -> Result<(), Error> {
     let running = pinned.settings()?;
     let settings = requested.or(running);
     let different = |running, requested| Err(Error::Setting { running, requested });
@@ -108,7 +119,7 @@ pub(super) fn go_back(pinned: &mut Pinned, to: Running) -> Result<(), Error> {
     if replace::can_run(&pinned.pins, &to, needed(pinned, u32::MAX)?)? {
         replace::restore(pinned, to)
     } else {
-        upgrade(pinned, &to.requested())
+        load(pinned, &to.requested())
     }
 }
 

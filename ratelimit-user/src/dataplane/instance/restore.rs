@@ -1,4 +1,4 @@
-//! Puts debts and bans of an earlier instance into this one.
+//! Puts debts, bans and the learned rate of an earlier instance into this one.
 
 use ratelimit_common::maps::control::FEATURE_BANS;
 
@@ -12,7 +12,7 @@ use crate::dataplane::{
 };
 
 impl Instance {
-    /// Puts debts and bans into this instance, which is new and attached to no interface. Its rules are in force.
+    /// Puts debts, bans and the learned rate into this instance, which is new and attached to no interface. Its rules are in force.
     /// A ban that `check` refuses is left out.
     ///
     /// # Errors

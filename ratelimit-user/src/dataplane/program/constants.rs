@@ -6,7 +6,7 @@ use ratelimit_common::maps::constants::Constant;
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    program::settings::{SWITCHES, Settings},
+    program::settings::{LEARNED, SWITCHES, Settings},
     sys::host,
 };
 
@@ -56,6 +56,7 @@ fn value(constant: Constant, settings: &Settings, own_ports: [u32; 2]) -> u32 {
         Constant::Sample => settings.sample.into(),
         // Cells remember known sources.
         Constant::Unknown => (settings.unknown != 0 && settings.cells != 0).into(),
+        Constant::UnknownLearned => (settings.unknown == LEARNED && settings.cells != 0).into(),
         Constant::Own => (settings.own != 0).into(),
         Constant::OwnPortsFirst => own_ports[0],
         Constant::OwnPortsLast => own_ports[1],

@@ -2,6 +2,7 @@
 
 use aya::{Ebpf, TestRun as _, TestRunOptions, programs::Xdp};
 use ratelimit_common::{
+    cells::learned_rate,
     limits::limit::SECOND,
     maps::control::{self, ABI_VERSION, Budget, Control},
     meters::gcra,
@@ -14,7 +15,10 @@ use rustix::{
 use crate::dataplane::{
     Error,
     error::Tried as _,
-    program::{loader, settings::Settings},
+    program::{
+        loader,
+        settings::{LEARNED, Settings},
+    },
     sys::host,
 };
 
@@ -67,8 +71,9 @@ pub(crate) fn apply(settings: &Settings, build: u32, control: &mut Control) {
     control.features = settings.features();
     control.sliding_logs = settings.sliding_logs;
     control.admission = budget(settings.admissions, SECOND, 1);
-    let batch = (settings.unknown / (SECOND / BATCH_TIME)).max(1);
-    control.unknown = budget(settings.unknown, UNKNOWN_BURST, batch);
+    let unknown = if settings.unknown == LEARNED { learned_rate::FIRST / 60 } else { settings.unknown };
+    let batch = (unknown / (SECOND / BATCH_TIME)).max(1);
+    control.unknown = budget(unknown, UNKNOWN_BURST, batch);
     control.unknown_batch = batch;
     control.own = budget(settings.own, OWN_BURST, 1);
     control.replies = budget(settings.replies, REPLIES_BURST, 1);

@@ -11,7 +11,10 @@ use aya_obj::Object;
 use miniz_oxide::inflate::decompress_to_vec_zlib;
 use ratelimit_common::maps::{control, names};
 
-pub use crate::dataplane::program::{requested::RequestedSettings, settings::Settings};
+pub use crate::dataplane::program::{
+    requested::RequestedSettings,
+    settings::{LEARNED, Settings},
+};
 use crate::dataplane::{
     Error,
     error::Tried as _,

@@ -10,7 +10,7 @@ use ratelimit_common::{
             FEATURE_DIVIDE, FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LEASES,
             FEATURE_LISTS, FEATURE_OWN, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_RAW_IP, FEATURE_REJECT,
             FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS,
-            FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_WINDOWS, OWN_DEFAULT, REPLIES_DEFAULT,
+            FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_UNKNOWN_LEARNED, FEATURE_WINDOWS, OWN_DEFAULT, REPLIES_DEFAULT,
         },
         levels::LEVELS_MAX,
         names,
@@ -18,6 +18,9 @@ use ratelimit_common::{
 };
 
 use crate::dataplane::sys::features;
+
+/// [`Settings::unknown`]: the program learns the [rate](ratelimit_common::cells::learned_rate).
+pub const LEARNED: u64 = u64::MAX;
 
 /// Settings that are fixed while the program is loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +35,7 @@ pub struct Settings {
     pub sample: bool,
     /// New buckets per second and CPU. 0 allows none.
     pub admissions: u64,
-    /// Packets per second of all unknown sources together. 0 is no limit.
+    /// Packets per second of all unknown sources together. 0 is no limit, and [`LEARNED`] a learned one.
     pub unknown: u64,
     /// Packets per second of each source that are spared because they belong to own connections. 0 spares none.
     pub own: u64,
@@ -100,13 +103,14 @@ impl Settings {
     /// Returns the settings of a running program with this control entry.
     #[must_use]
     pub fn running(control: &Control, buckets: u32, cells: u32) -> Self {
+        let is_learned = control.features & FEATURE_UNKNOWN_LEARNED != 0;
         let settings = Self {
             ipv6_prefix: control.ipv6_prefix,
             buckets,
             cells,
             sample: control.features & FEATURE_SAMPLE != 0,
             admissions: control.admission.per_second,
-            unknown: control.unknown.per_second,
+            unknown: if is_learned { LEARNED } else { control.unknown.per_second },
             own: control.own.per_second,
             sliding_logs: control.sliding_logs,
             replies: control.replies.per_second,
@@ -167,6 +171,7 @@ impl Settings {
         bit(self.cells != 0, FEATURE_FRONT)
             | bit(self.sample, FEATURE_SAMPLE)
             | bit(self.unknown != 0, FEATURE_UNKNOWN)
+            | bit(self.unknown == LEARNED, FEATURE_UNKNOWN_LEARNED)
             | bit(self.own != 0, FEATURE_OWN)
             | bit(self.raw_ip, FEATURE_RAW_IP)
             | bit(self.leases, FEATURE_LEASES)

@@ -9,7 +9,10 @@ use ratelimit_common::limits::limit::{Rate, SECOND};
 use serde::Serialize;
 
 use crate::{
-    dataplane::program::{requested::RequestedSettings, settings::Settings},
+    dataplane::program::{
+        requested::RequestedSettings,
+        settings::{LEARNED, Settings},
+    },
     text::units::PacketRate,
 };
 
@@ -29,7 +32,7 @@ const SETTINGS: [Setting; 13] = [
     Setting { name: "cells", text: |s| count(s.cells), is_given: |r| r.cells.is_some() },
     Setting { name: "sample", text: |s| switch(s.sample), is_given: |r| r.sample.is_some() },
     Setting { name: "admissions", text: |s| per_second(s.admissions), is_given: |r| r.admissions.is_some() },
-    Setting { name: "unknown", text: |s| per_second(s.unknown), is_given: |r| r.unknown.is_some() },
+    Setting { name: "unknown", text: |s| unknown(s.unknown), is_given: |r| r.unknown.is_some() },
     Setting { name: "own", text: |s| per_second(s.own), is_given: |r| r.own.is_some() },
     Setting { name: "replies", text: |s| per_second(s.replies), is_given: |r| r.replies.is_some() },
     Setting { name: "max-sliding-logs", text: |s| s.sliding_logs.to_string(), is_given: |r| r.sliding_logs.is_some() },
@@ -82,6 +85,11 @@ pub(crate) fn values(settings: &Settings) -> BTreeMap<String, String> {
     SETTINGS.iter().map(|setting| (setting.name.to_owned(), (setting.text)(settings))).collect()
 }
 
+/// Returns the rate of unknown sources, `auto`, or `off` for 0.
+pub(crate) fn unknown(amount: u64) -> String {
+    if amount == LEARNED { "auto".to_owned() } else { per_second(amount) }
+}
+
 /// Returns a rate of packets, or `off` for 0.
 pub(crate) fn per_second(amount: u64) -> String {
     if amount == 0 { "off".to_owned() } else { PacketRate(Rate { amount, period: SECOND }).to_string() }
@@ -116,6 +124,8 @@ mod tests {
         assert_eq!(names(&differences(&running, &nothing)), all);
         let given = RequestedSettings { unknown: Some(5_000), shadow: Some(false), cells: Some(0), ..nothing };
         assert_eq!(names(&differences(&running, &given)), ["unknown: 10k/s, now 5000/s", "shadow: on, now off"]);
+        let learned = RequestedSettings { unknown: Some(LEARNED), ..RequestedSettings::of(&running) };
+        assert_eq!(names(&differences(&running, &learned)), ["unknown: 10k/s, now auto"]);
         assert!(differences(&Settings::default(), &nothing).is_empty());
     }
 

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use aya::{maps::IterableMap, util::online_cpus};
 use ratelimit_common::{
-    maps::{control::Control, cpu::Cpu},
+    cells::learned_rate::LearnedRate,
+    maps::{
+        control::{Control, FEATURE_UNKNOWN, FEATURE_UNKNOWN_LEARNED},
+        cpu::Cpu,
+    },
     reason::Reason,
 };
 
@@ -40,6 +44,34 @@ pub fn of_cpus(tables: &Tables) -> Result<Cpu, Error> {
 pub fn packets_of(tables: &Tables, requested: Reason) -> Result<u64, Error> {
     let counts = tables.counts()?;
     Ok(counts.iter().find(|(reason, _)| *reason == requested).map_or(0, |(_, count)| count.packets))
+}
+
+/// Returns what the program has learned about the rate of unknown sources. None if it does not learn it.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn learned_rate(tables: &Tables, control: &Control) -> Result<Option<LearnedRate>, Error> {
+    if control.features & FEATURE_UNKNOWN_LEARNED == 0 {
+        return Ok(None);
+    }
+    tables.learned_rate.open()?.get(&0, 0).map(Some).tried("cannot read the learned rate")
+}
+
+/// Replaces what the program has learned about that rate.
+pub(crate) fn set_learned(tables: &mut Tables, learned: LearnedRate) -> Result<(), Error> {
+    tables.learned_rate.open_mut()?.set(0, learned, 0).tried("cannot write the learned rate")
+}
+
+/// Returns the packets per second in force of all unknown sources together. None if they are not limited.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn unknown_rate(tables: &Tables, control: &Control) -> Result<Option<u64>, Error> {
+    let learned = learned_rate(tables, control)?.map(|learned| learned.in_force() / 60);
+    let is_limited = control.features & FEATURE_UNKNOWN != 0;
+    Ok(is_limited.then(|| learned.unwrap_or(control.unknown.per_second)))
 }
 
 /// Returns the number of CPUs that may run the program.

@@ -8,7 +8,7 @@ use aya::{
 };
 use ratelimit_common::{
     buckets::{bucket::Bucket, sliding_log::Log},
-    cells::{bucket_filter::FIRST_EPOCH, cell::Cell},
+    cells::{bucket_filter::FIRST_EPOCH, cell::Cell, learned_rate::LearnedRate},
     fleet::lease::Lease,
     identity::{
         class::Class,
@@ -80,6 +80,8 @@ pub struct Tables {
     pub cpus: Table<PerCpuArray<MapData, Cpu>>,
     /// Number of buckets that were created.
     pub created: Table<Array<MapData, u64>>,
+    /// What the program has learned about the rate of unknown sources.
+    pub learned_rate: Table<Array<MapData, LearnedRate>>,
     /// Source → sliding log.
     pub logs: Table<HashMap<MapData, Source, Log>>,
     /// Entries of lists.
@@ -151,8 +153,7 @@ impl Tables {
         {
             return Ok(false);
         }
-        layout_check::check(pins)?;
-        control.map(|_| true)
+        layout_check::check(pins).and(control.map(|_| true))
     }
 
     /// Takes the maps out of a loaded object and initializes them without rules and limits.
@@ -193,6 +194,7 @@ impl Tables {
             rule_filter: origin.table(names::RULE_FILTER)?,
             cpus: origin.table(names::CPUS)?,
             created: origin.table(names::CREATED)?,
+            learned_rate: origin.table(names::LEARNED_RATE)?,
             logs: origin.table(names::SLIDING_LOGS)?,
             lists: ListMaps::from(&mut origin)?,
             events: origin.table(names::EVENTS)?,

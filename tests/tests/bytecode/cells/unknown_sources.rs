@@ -1,5 +1,7 @@
 //! The limit of unknown sources, and how a source becomes known.
 
+mod learned;
+
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     cells::{

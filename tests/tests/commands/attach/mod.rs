@@ -24,7 +24,7 @@ fn attach_without_a_rate_observes_and_prints_that() {
     let text = ratelimit.ok("attach eth0");
     assert!(text.starts_with("eth0: attached, native\ndefault: no limit, packets are only counted"), "{text}");
     // The hint about unknown sources appears once, if the option is missing.
-    let hint = "unknown sources: not limited (against floods from forged addresses: `ratelimit set --unknown RATE`)\n";
+    let hint = "unknown sources: not limited (against floods from forged addresses: `ratelimit set --unknown auto`)\n";
     assert!(text.ends_with(hint) && !ratelimit.ok("attach eth0").contains("unknown"), "{text}");
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 50_000);
     let status = ratelimit.json("status");

@@ -2,7 +2,7 @@
 
 use std::{fs::File, net::UdpSocket, os::unix::net::UnixDatagram, process::Command, time::Duration};
 
-use ratelimit_tests::{Daemon, Folder, PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4};
 use rustix::{
     fs::{FlockOperation, flock},
     process::{Signal, kill_process},
@@ -156,6 +156,13 @@ fn the_undo_keeps_settings_that_other_commands_changed() {
     ratelimit.ok("attach eth0 --unknown 5/s");
     take_back(&sandbox);
     assert_eq!(shown(), (front, json!(5), json!(50)));
+
+    // The program still has what it had learned.
+    ratelimit.ok("set --unknown auto");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 1);
+    ratelimit.ok("attach eth0 --unknown 9k/s --confirm 1d");
+    take_back(&sandbox);
+    assert_eq!(ratelimit.json("status")["unknown"]["learned"]["calm_minutes"], 1);
     ratelimit.ok("detach --all");
 }
 

@@ -117,7 +117,7 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
     // Its metrics do not need an engine that answers.
     let fleet = "[fleet]\nengine = \"redis://127.0.0.1:1\"\n";
     let stops = format!("[stops]\nsocket = \"{}\"\n", place.join("stops").display());
-    let text = format!("{FILE}[settings]\nunknown = \"100k/s\"\n{metrics}{fleet}{list}{stops}");
+    let text = format!("{FILE}[settings]\nunknown = \"auto\"\n{metrics}{fleet}{list}{stops}");
     let made = Command::new("install").args(["-m", "600", "/dev/null"]).arg(&token).status().unwrap();
     assert!(made.success());
     fs::write(&token, "correct-horse-battery-staple\n").unwrap();

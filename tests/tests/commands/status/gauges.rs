@@ -194,3 +194,27 @@ fn unknown_and_known_sources_are_counted() {
     assert_eq!(unknown(), json!(null));
     ratelimit.ok("detach --all");
 }
+
+#[test]
+fn a_learned_rate_is_shown_with_its_origin() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --unknown auto");
+    let learned = || ratelimit.json("status")["unknown"]["learned"].clone();
+    let fresh =
+        json!({"learning": true, "calm_minutes": 0, "days": 0, "most_per_second": 0, "target_per_second": 1_000});
+    assert_eq!(learned(), fresh);
+    // The first packet ends the minute before it.
+    Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(1_000).send(&sandbox, 1_000);
+    let line = "\nunknown sources: 100k/s in total, learning: 1 of 1440 calm minutes, the most 0/s\n";
+    let text = ratelimit.ok("status");
+    assert!(text.contains(line), "{text}");
+    assert!(ratelimit.ok("why 10.9.0.5").contains("it shares 100k/s with all unknown sources"));
+    let doctor = ratelimit.run("doctor eth0").stdout;
+    assert!(doctor.contains("unknown sources have 100k/s in total, which is learned"), "{doctor}");
+    // An operator who sets it again lets the program learn anew.
+    ratelimit.ok("set --unknown off");
+    ratelimit.ok("set --unknown auto");
+    assert_eq!(learned(), fresh);
+    ratelimit.ok("detach --all");
+}

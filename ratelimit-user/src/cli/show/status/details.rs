@@ -13,7 +13,8 @@ use ratelimit_common::{
 use super::{
     admission::Admission,
     map_memory::MapMemory,
-    report::{Clock, Front, Own, Replies, Sources, Status, Unknown},
+    report::{Clock, Front, Own, Replies, Sources, Status},
+    unknown::Unknown,
 };
 use crate::{
     cli::print::output::{self, Traffic},
@@ -83,12 +84,8 @@ fn admission(out: &mut dyn Write, admission: &Admission) -> io::Result<()> {
 }
 
 fn unknown(out: &mut dyn Write, unknown: &Unknown) -> io::Result<()> {
-    let Unknown { per_second: rate, known, passed, refused } = *unknown;
-    let rate = per_second(rate);
-    writeln!(
-        out,
-        "unknown sources: {rate} in total; {passed} packets passed, {refused} dropped; known sources: {known}"
-    )
+    let Unknown { known, passed, refused, .. } = unknown;
+    writeln!(out, "unknown sources: {unknown}; {passed} packets passed, {refused} dropped; known sources: {known}")
 }
 
 fn own(out: &mut dyn Write, own: Option<&Own>) -> io::Result<()> {

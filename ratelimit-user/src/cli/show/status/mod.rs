@@ -12,6 +12,7 @@ mod report;
 pub(crate) mod rules;
 mod since;
 mod summary;
+mod unknown;
 
 use std::path::{Path, PathBuf};
 

@@ -7,9 +7,7 @@ use jiff::Timestamp;
 use ratelimit_common::{
     identity::source::Source,
     maps::{
-        control::{
-            FEATURE_FRONT, FEATURE_OWN, FEATURE_PASS_MALFORMED, FEATURE_SAMPLE, FEATURE_SHADOW, FEATURE_UNKNOWN,
-        },
+        control::{FEATURE_FRONT, FEATURE_OWN, FEATURE_PASS_MALFORMED, FEATURE_SAMPLE, FEATURE_SHADOW},
         cpu::Cpu,
     },
     reason::Reason,
@@ -24,6 +22,7 @@ use super::{
     interface::Interface,
     map_memory::Memory,
     rules::{DefaultLimit, Rules},
+    unknown::Unknown,
 };
 use crate::{
     cli::print::{list_row::Row, output::Traffic, source_row},
@@ -121,14 +120,6 @@ pub(super) struct Front {
     pub(super) displaced_refusals: u64,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Unknown {
-    pub(super) per_second: u64,
-    pub(super) known: usize,
-    pub(super) passed: u64,
-    pub(super) refused: u64,
-}
-
 /// Connections that this host has opened.
 #[derive(Debug, Serialize)]
 pub(super) struct Own {
@@ -185,7 +176,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
     shadow.everything = is_on(FEATURE_SHADOW);
     let (rules, default_limits) = (Rules::read(tables)?, DefaultLimit::read(tables)?);
     let lists: Vec<_> = listing::all(tables)?.iter().map(Row::of).collect();
-    let unknown = is_on(FEATURE_UNKNOWN).then_some(control.unknown.per_second);
+    let unknown = Unknown::read(tables, &control, &cpus, packets(Reason::OverUnknown))?;
     let memory = Memory::read(instance)?;
     let Activity { now, refused, worst, found } = begun.end()?;
     let refused_as_new = |(reason, _): &&(Reason, u64)| matches!(reason, Reason::NotAdmitted | Reason::OverUnknown);
@@ -196,7 +187,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         now: now.per_second,
         sources: found.of_all(found.tracked),
         seen_once: found.of_all(found.seen_once),
-        unknown,
+        unknown: unknown.as_ref().map(|unknown| unknown.per_second),
         refused_as_new: refused.iter().filter(refused_as_new).map(|(_, rate)| rate).sum(),
         worst: worst.iter().map(Worst::of).collect(),
     };
@@ -228,15 +219,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         front: if is_on(FEATURE_FRONT) { Some(Front::read(tables, &cpus)?) } else { None },
         admission: Admission::read(tables, &control, &cpus, packets(Reason::NotAdmitted))?,
         sample: is_on(FEATURE_SAMPLE),
-        unknown: match unknown {
-            Some(per_second) => Some(Unknown {
-                per_second,
-                known: cells::known(tables)?,
-                passed: cpus.unknown_passed,
-                refused: packets(Reason::OverUnknown),
-            }),
-            None => None,
-        },
+        unknown,
         own: is_on(FEATURE_OWN).then(|| Own {
             per_second: control.own.per_second,
             passed: packets(Reason::OwnConnection),

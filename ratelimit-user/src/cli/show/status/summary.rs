@@ -101,7 +101,7 @@ fn limits(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         writeln!(out, "{} more services have limits (`ratelimit limit list`)", status.default_limits.len() - FEW)?;
     }
     if let Some(unknown) = &status.unknown {
-        writeln!(out, "unknown sources: {} in total", per_second(unknown.per_second))?;
+        writeln!(out, "unknown sources: {unknown}")?;
     }
     let rules = &status.rules;
     let numbers = [

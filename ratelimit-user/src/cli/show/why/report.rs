@@ -18,7 +18,7 @@ use ratelimit_common::{
         limit::{Rate, SECOND},
         policy::{ALLOW, LIMIT, Policy, SHADOW},
     },
-    maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS, FEATURE_UNKNOWN},
+    maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS},
     reason::Count,
 };
 use serde::Serialize;
@@ -33,7 +33,7 @@ use crate::{
     dataplane::{
         decision::{self, Decision, Voice},
         lists::action::Action,
-        readings::{self, source_counts::SourceCounts},
+        readings::{self, gauges, source_counts::SourceCounts},
         rules::{
             list::{self, around},
             services::Services,
@@ -121,7 +121,8 @@ impl Report {
         }
         let mut key = source;
         key.class = class::key(classes);
-        let (counts, Control { features, unknown, .. }) = (SourceCounts::of(tables)?, tables.control()?);
+        let (counts, control) = (SourceCounts::of(tables)?, tables.control()?);
+        let Control { features, .. } = control;
         let own = counts.tracked(&key)?;
         let (bucket, now) = (own.unwrap_or_default(), host::now());
         let policy = decides.as_ref().and_then(policy);
@@ -147,7 +148,7 @@ impl Report {
             fleet: if verdict == "limit" { readings::shares::of(tables, &key)?.map(shares::Row::of) } else { None },
             bucket: own.zip(policy).and_then(|(bucket, policy)| BucketRow::of(&bucket, &policy, now)),
             refused_for_seconds: counts.refused_for(&key).map(rounded_up),
-            unknown: (features & FEATURE_UNKNOWN != 0 && verdict != "drop").then_some(unknown.per_second),
+            unknown: gauges::unknown_rate(tables, &control)?.filter(|_| verdict != "drop"),
             refused_now: is_refused_now(&counts, &key)?,
             passed: Packets { packets: bucket.passed(), estimated: is_sampled },
             dropped: refused(bucket.dropped()),

@@ -3,7 +3,10 @@
 use ratelimit_common::maps::control::{FEATURE_FRONT, FEATURE_OWN, FEATURE_SHADOW, FEATURE_UNKNOWN};
 
 use super::{page::Family, reading::Reading};
-use crate::dataplane::{Error, readings::cells};
+use crate::dataplane::{
+    Error,
+    readings::{cells, gauges},
+};
 
 pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
     let (tables, cpus) = (reading.view.tables(), &reading.cpus);
@@ -48,10 +51,21 @@ pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
                 "ratelimit_unknown_packets_per_second",
                 "Limit for all unknown sources in total, in packets per second.",
             )
-            .of(reading.control.unknown.per_second),
+            .of(gauges::unknown_rate(tables, &reading.control)?.unwrap_or(0)),
             Family::counter("ratelimit_unknown_passed_packets_total", "Packets of unknown sources that passed.")
                 .of(cpus.unknown_passed),
             Family::gauge("ratelimit_known_sources", "Known sources.").of(cells::known(tables)? as u64),
+        ]);
+    }
+    if let Some(learned) = gauges::learned_rate(tables, &reading.control)? {
+        families.extend([
+            Family::gauge(
+                "ratelimit_unknown_calm_packets_per_second",
+                "Most packets per second of unknown sources in a calm minute, of the days that the program remembers.",
+            )
+            .of(learned.most().div_ceil(60)),
+            Family::counter("ratelimit_unknown_calm_minutes_total", "Calm minutes from which the program has learned.")
+                .of(learned.calm),
         ]);
     }
     if is_on(FEATURE_OWN) {

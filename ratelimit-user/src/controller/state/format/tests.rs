@@ -1,5 +1,8 @@
 use proptest::prelude::*;
-use ratelimit_common::identity::{service::Transport, source::Source};
+use ratelimit_common::{
+    cells::learned_rate::{LEAST, MOST},
+    identity::{service::Transport, source::Source},
+};
 
 use super::*;
 
@@ -21,6 +24,16 @@ fn service() -> impl Strategy<Value = Service> {
     prop::sample::select(services)
 }
 
+fn learned() -> impl Strategy<Value = LearnedRate> {
+    let rates = (LEAST..=MOST, 0..1u64 << 40, any::<[u32; DAYS]>());
+    rates.prop_map(|(per_minute, calm, most)| LearnedRate {
+        per_minute,
+        calm,
+        most: most.map(u64::from),
+        ..LearnedRate::default()
+    })
+}
+
 fn saved() -> impl Strategy<Value = Saved> {
     let debt = (prefix(), service(), 1..=LONGEST_DEBT, 0..=LONGEST_DEBT)
         .prop_map(|(source, service, first, second)| Debt { source, service, left: [first, second] });
@@ -30,8 +43,8 @@ fn saved() -> impl Strategy<Value = Saved> {
         left,
         doubled,
     });
-    (prop::collection::vec(debt, 0..8), prop::collection::vec(ban, 0..8))
-        .prop_map(|(debts, bans)| Saved { debts, bans })
+    (prop::collection::vec(debt, 0..8), prop::collection::vec(ban, 0..8), prop::option::of(learned()))
+        .prop_map(|(debts, bans, learned)| Saved { debts, bans, learned })
 }
 
 fn text(saved: &Saved, written: u64) -> String {
@@ -57,6 +70,7 @@ proptest! {
         let debts = saved.debts.iter().map(|debt| Debt { left: debt.left.map(less), ..*debt });
         let bans = saved.bans.iter().map(|ban| Ban { left: less(ban.left), ..*ban });
         let expected = Saved {
+            learned: saved.learned,
             debts: debts.filter(|debt| debt.left != [0; 2]).collect(),
             bans: bans.filter(|ban| ban.left != 0).collect(),
         };

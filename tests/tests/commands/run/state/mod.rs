@@ -83,18 +83,24 @@ fn a_part_of_a_burst_is_still_owed_and_a_debt_belongs_to_its_service() {
     let ratelimit = Ratelimit::new(&sandbox);
     let (folder, state) = folder();
     let rule = "[[rule]]\nsource = \"10.9.0.0/16\"\npackets = \"10/d\"\nburst = 100\n";
-    folder.write(&file(&state, &format!("{LIMITS}{rule}")));
+    let learned = "[settings]\nunknown = \"auto\"\n";
+    folder.write(&file(&state, &format!("{LIMITS}{rule}{learned}")));
     let (daemon, _) = start(&sandbox, &ratelimit, &folder);
     let passing = |source, port, packets| passing(&sandbox, &ratelimit, source, port, packets);
     assert_eq!([passing([10, 9, 0, 66], 9, 80), passing([10, 8, 0, 66], 53, 20)], [80, 4]);
+    // The first packet has ended a minute. A new program has none.
+    let calm_minutes = || ratelimit.json("status")["unknown"]["learned"]["calm_minutes"].clone();
+    assert_eq!(calm_minutes(), 1);
     daemon.end();
     ratelimit.ok("detach --all");
 
     // The service has no limit any more. Its debt is nobody else's.
     let limits = LIMITS.replace("udp/53", "udp/54");
-    folder.write(&file(&state, &format!("{limits}{rule}")));
+    folder.write(&file(&state, &format!("{limits}{rule}{learned}")));
     let (daemon, line) = start(&sandbox, &ratelimit, &folder);
-    assert!(line.ends_with("restored debts: 1, bans: 0, left out: 1"), "{line}");
+    let restored = "restored debts: 1, bans: 0, the learned rate of unknown sources, left out: 1";
+    assert!(line.ends_with(restored), "{line}");
+    assert_eq!(calm_minutes(), 1);
     assert_eq!([passing([10, 9, 0, 66], 9, 80), passing([10, 8, 0, 66], 53, 20)], [20, 6]);
     daemon.end();
     ratelimit.ok("detach --all");

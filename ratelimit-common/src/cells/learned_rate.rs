@@ -1,0 +1,162 @@
+//! The rate of all unknown sources as the program learns it (`--unknown auto`): four times the most packets of a calm
+//! minute. A minute is calm if the rate refused no packet in it.
+//!
+//! A day has 1,440 calm minutes with packets of unknown sources. So neither a flood nor a pause makes the program forget
+//! what it has learned, and the clock of the host does not matter. A flood that stays below the rate looks calm. So the
+//! rate rises slowly: it at most doubles in 24 hours.
+
+use crate::{
+    boundary,
+    limits::limit::SECOND,
+    meters::gcra::{self, Units},
+};
+
+/// What the program has learned, and what it counts.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LearnedRate {
+    /// Packets per minute that unknown sources may send. 0 stands for [`FIRST`].
+    pub per_minute: u64,
+    /// Nanoseconds of the monotonic clock when the minute began.
+    pub begun: u64,
+    /// Packets that passed in the minute.
+    pub passed: u64,
+    /// Not 0 if a packet was refused in the minute.
+    pub refused: u64,
+    /// Calm minutes so far.
+    pub calm: u64,
+    /// The most packets of a calm minute: of this day, and of the days before it.
+    pub most: [u64; DAYS],
+}
+boundary!(LearnedRate, size 104);
+
+/// Nanoseconds after which the next packet ends a minute.
+pub const MINUTE: u64 = 60 * SECOND;
+/// Calm minutes of a day.
+pub const DAY: u64 = 1_440;
+/// Days that are remembered: this one, and a week before it.
+pub const DAYS: usize = 8;
+/// The rate is so many times the most packets of a calm minute.
+pub const FACTOR: u64 = 4;
+/// The least packets per minute.
+pub const LEAST: u64 = 60 * 1_000;
+/// Packets per minute during the first day. So a flood on this day does not teach more.
+pub const FIRST: u64 = 60 * 100_000;
+/// The most packets per minute, as of every rate.
+pub const MOST: u64 = 60 * 100_000_000;
+/// Part of the rate by which it rises in a minute. So often, it almost doubles in 1,441 minutes.
+pub const RISE: u64 = 2_080;
+
+/// Debt that the burst allows: a fifth of a second.
+pub const BURST: Units = gcra::units(SECOND / 5);
+/// More than a batch costs: two milliseconds.
+pub const MOST_COST: Units = gcra::units(SECOND / 500);
+/// Batches in a minute. A CPU takes a batch at a time.
+const BATCHES: u64 = 60_000;
+
+/// Returns the packets per minute in force.
+#[inline(always)]
+#[must_use]
+pub const fn in_force(per_minute: u64) -> u64 {
+    if per_minute == 0 { FIRST } else { per_minute }
+}
+
+/// Returns the packets of a batch.
+#[inline(always)]
+#[must_use]
+pub const fn batch(per_minute: u64) -> u64 {
+    let batch = per_minute / BATCHES;
+    if batch == 0 { 1 } else { batch }
+}
+
+/// Returns the cost of a batch.
+#[inline(always)]
+#[must_use]
+pub const fn cost(per_minute: u64, batch: u64) -> Units {
+    gcra::units(MINUTE * batch) / per_minute
+}
+
+/// Returns whether a minute that began at `begun` has ended. CPUs do not read the clock in the order in which they
+/// begin minutes, so it can be in the future.
+#[inline(always)]
+#[must_use]
+pub const fn has_ended(begun: u64, now: u64) -> bool {
+    let elapsed = now.wrapping_sub(begun);
+    elapsed >= MINUTE && elapsed <= u64::MAX / 2
+}
+
+/// Returns the place of the day after so many calm minutes.
+#[inline(always)]
+#[must_use]
+pub const fn place(calm: u64) -> u64 {
+    calm / DAY % DAYS as u64
+}
+
+/// Returns the most packets of a day after one more calm minute. `most` is what its place had before.
+#[inline(always)]
+#[must_use]
+pub const fn most_of_day(most: u64, calm: u64, passed: u64) -> u64 {
+    let most = if calm.is_multiple_of(DAY) { 0 } else { most };
+    let passed = if calm < DAY && passed > FIRST / FACTOR { FIRST / FACTOR } else { passed };
+    if passed > most { passed } else { most }
+}
+
+/// Returns the packets per minute to which the rate rises or falls, with this most of all days.
+#[inline(always)]
+#[must_use]
+pub const fn target(most: u64) -> u64 {
+    match most.saturating_mul(FACTOR) {
+        rate if rate < LEAST => LEAST,
+        rate if rate > MOST => MOST,
+        rate => rate,
+    }
+}
+
+/// Returns the packets per minute after a minute, with this most of all days.
+#[inline(always)]
+#[must_use]
+pub const fn next(per_minute: u64, calm: u64, most: u64) -> u64 {
+    if calm < DAY {
+        return FIRST;
+    }
+    let (target, risen) = (target(most), per_minute + per_minute / RISE);
+    if risen < target { risen } else { target }
+}
+
+impl LearnedRate {
+    /// Returns the packets per minute in force.
+    #[must_use]
+    pub const fn in_force(&self) -> u64 {
+        in_force(self.per_minute)
+    }
+
+    /// Returns whether the first day lasts.
+    #[must_use]
+    pub const fn is_learning(&self) -> bool {
+        self.calm < DAY
+    }
+
+    /// Returns the most packets of a calm minute that are remembered.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.most.into_iter().max().unwrap_or(0)
+    }
+
+    /// Returns the number of days that are remembered. The one that has begun counts.
+    #[must_use]
+    pub const fn days(&self) -> u64 {
+        let days = self.calm.div_ceil(DAY);
+        if days < DAYS as u64 { days } else { DAYS as u64 }
+    }
+
+    /// Returns what outlasts the program and the clock. None if the program cannot have learned it.
+    #[must_use]
+    pub fn lasting(self) -> Option<Self> {
+        let is_possible = |per_minute: u64| (LEAST..=MOST).contains(&per_minute);
+        let is_sane = is_possible(self.in_force()) && self.most() <= MOST && self.calm <= u64::MAX / 2;
+        is_sane.then_some(Self { begun: 0, passed: 0, refused: 0, ..self })
+    }
+}
+
+#[cfg(test)]
+mod tests;

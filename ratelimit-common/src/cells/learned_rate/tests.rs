@@ -1,0 +1,181 @@
+use std::{vec, vec::Vec};
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Packets per minute at a rate per second.
+const fn per_minute(per_second: u64) -> u64 {
+    60 * per_second
+}
+
+/// The minutes of a host.
+#[derive(Default)]
+struct Host {
+    learned: LearnedRate,
+    refused: u64,
+    minute: u64,
+}
+
+impl Host {
+    /// Unknown sources send so many packets in a minute, as evenly as the rate needs.
+    fn minute(&mut self, sent: u64) {
+        let learned = &mut self.learned;
+        let passed = sent.min(learned.in_force());
+        self.refused += sent - passed;
+        if sent == passed {
+            let day = &mut learned.most[place(learned.calm) as usize];
+            *day = most_of_day(*day, learned.calm, passed);
+            learned.calm += 1;
+        }
+        learned.per_minute = next(learned.in_force(), learned.calm, learned.most());
+        self.minute += 1;
+    }
+
+    /// Unknown sources send what `sent` says of each minute, for so many days.
+    fn days(&mut self, days: u64, sent: impl Fn(&Self) -> u64) {
+        for _ in 0..days * DAY {
+            self.minute(sent(self));
+        }
+    }
+
+    fn per_second(&self) -> u64 {
+        self.learned.in_force() / 60
+    }
+}
+
+/// Packets per minute of a site whose busiest minute has `most` per second, and the quietest one a tenth of it.
+fn site(most: u64) -> impl Fn(&Host) -> u64 {
+    move |host| {
+        let from_noon = (host.minute % DAY).abs_diff(DAY / 2);
+        per_minute(most) / 10 * (10 * DAY / 2 - 9 * from_noon) / (DAY / 2)
+    }
+}
+
+#[test]
+fn a_busy_site_loses_nothing_while_its_rate_is_learned() {
+    for (most, learned) in [(20_000, 80_000), (3, 1_000), (600, 2_400), (90_000, 100_000)] {
+        let mut host = Host::default();
+        host.days(1, site(most));
+        assert_eq!((host.refused, host.per_second()), (0, learned), "{most}");
+        host.days(20, site(most));
+        assert_eq!((host.refused, host.per_second()), (0, (4 * most).max(1_000)), "{most}");
+        assert_eq!(host.learned.days(), 8);
+    }
+}
+
+#[test]
+fn a_site_may_have_one_busy_day_in_a_week() {
+    let mut host = Host::default();
+    host.days(60, |host| site(if host.minute / DAY % 7 == 0 { 10_000 } else { 500 })(host));
+    assert_eq!((host.refused, host.per_second()), (0, 40_000));
+}
+
+#[test]
+fn a_flood_before_anything_is_learned_teaches_nothing() {
+    let mut host = Host::default();
+    host.days(30, |_| per_minute(10_000_000));
+    assert_eq!((host.per_second(), host.learned.is_learning()), (100_000, true));
+    host.days(1, site(500));
+    assert_eq!(host.per_second(), 2_000);
+}
+
+#[test]
+fn a_flood_below_the_first_rate_teaches_no_more_than_this_rate() {
+    let mut host = Host::default();
+    host.days(1, |_| per_minute(99_000));
+    assert_eq!(host.per_second(), 100_000);
+    host.days(8, site(500));
+    assert_eq!(host.per_second(), 2_000);
+}
+
+#[test]
+fn no_flood_makes_the_host_forget() {
+    let mut host = Host::default();
+    host.days(3, site(5_000));
+    host.days(60, |_| per_minute(10_000_000));
+    assert_eq!(host.per_second(), 20_000);
+}
+
+/// The attacker knows the rate at every moment, and sends so much that nothing is refused.
+#[test]
+fn an_attacker_on_a_slow_ramp_at_most_doubles_the_rate_in_any_24_hours() {
+    let mut host = Host::default();
+    host.days(2, site(250));
+    assert_eq!(host.per_second(), 1_000);
+    let mut rates = vec![host.learned.in_force()];
+    for _ in 0..10 * DAY {
+        host.minute(host.learned.in_force());
+        rates.push(host.learned.in_force());
+    }
+    assert_eq!(host.refused, 0);
+    for day in rates.windows(DAY as usize + 1) {
+        assert!(day[DAY as usize] < 2 * day[0]);
+    }
+    let after: Vec<_> = (0..=10).map(|day| rates[day * DAY as usize] / 60).collect();
+    assert!(after[1] < 2_000 && after[10] < 1_024_000, "{after:?}");
+    // So the bound is close, and a site that grows is not held back for longer than necessary.
+    assert!(after[10] > 900_000, "{after:?}");
+    host.days(8, site(250));
+    assert_eq!(host.per_second(), 1_000);
+}
+
+/// One minute just below the rate is enough for a target of four times the rate. The rate still rises slowly.
+#[test]
+fn one_busy_minute_does_not_raise_the_rate_at_once() {
+    let mut host = Host::default();
+    host.days(2, site(250));
+    host.minute(per_minute(1_000));
+    assert_eq!((host.per_second(), target(host.learned.most())), (1_000, per_minute(4_000)));
+    host.days(1, |_| 0);
+    assert!((1_900..2_000).contains(&host.per_second()), "{}", host.per_second());
+    host.days(8, |_| 0);
+    assert_eq!(host.per_second(), 1_000);
+}
+
+#[test]
+fn a_minute_ends_after_sixty_seconds_and_not_by_a_clock_that_is_behind() {
+    assert!(!has_ended(5, 5 + MINUTE - 1) && has_ended(5, 5 + MINUTE));
+    assert!(!has_ended(5 + MINUTE, 5) && has_ended(0, u64::MAX / 2));
+}
+
+#[test]
+fn what_a_program_cannot_have_learned_does_not_last() {
+    let learned = LearnedRate { per_minute: LEAST, begun: 7, passed: 8, refused: 1, calm: 9, most: [10; DAYS] };
+    assert_eq!(learned.lasting(), Some(LearnedRate { begun: 0, passed: 0, refused: 0, ..learned }));
+    assert!(LearnedRate::default().lasting().is_some());
+    for wrong in [
+        LearnedRate { per_minute: LEAST - 1, ..learned },
+        LearnedRate { per_minute: MOST + 1, ..learned },
+        LearnedRate { calm: u64::MAX, ..learned },
+        LearnedRate { most: [0, 0, 0, 0, 0, 0, 0, MOST + 1], ..learned },
+    ] {
+        assert_eq!(wrong.lasting(), None);
+    }
+}
+
+proptest! {
+    /// A batch costs what its packets cost, and less than the time for which a CPU remembers a refusal.
+    #[test]
+    fn batches_add_up_to_the_rate(per_minute in LEAST..=MOST) {
+        let batch = batch(per_minute);
+        let cost = cost(per_minute, batch);
+        prop_assert!(cost < MOST_COST && MOST_COST < BURST);
+        let (sent, allowed) = (u128::from(gcra::units(MINUTE)) * u128::from(batch) / u128::from(cost), per_minute);
+        prop_assert!(sent >= u128::from(allowed) && sent <= u128::from(allowed) * 1_000_001 / 1_000_000 + 1);
+    }
+
+    #[test]
+    fn the_rate_stays_within_its_bounds(sent in prop::collection::vec(0..2 * MOST, 0..300), calm in 0..20 * DAY, from in LEAST..=MOST) {
+        let learned = LearnedRate { per_minute: from, calm, ..LearnedRate::default() };
+        let mut host = Host { learned, ..Host::default() };
+        for sent in sent {
+            let before = host.learned.in_force();
+            host.minute(sent);
+            let after = host.learned.in_force();
+            prop_assert!((LEAST..=MOST).contains(&after));
+            prop_assert!(after <= before + before / RISE || after == FIRST);
+            prop_assert!(host.learned.lasting().is_some());
+        }
+    }
+}

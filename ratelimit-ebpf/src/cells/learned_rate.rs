@@ -1,0 +1,95 @@
+//! Learns the rate of the unknown sources from calm minutes. See [`ratelimit_common::cells::learned_rate`].
+//!
+//! Nothing here runs for packets of known sources. A CPU that takes a batch counts it, and one batch in a minute ends
+//! the minute.
+
+use ratelimit_common::{
+    cells::learned_rate::{self, BURST, MOST_COST},
+    maps::control::Control,
+    meters::gcra::Units,
+};
+
+use crate::{
+    bpf::settings,
+    maps::learned_rate::{self as map, LearnedRate},
+};
+
+/// Returns whether the program learns the rate.
+#[inline(always)]
+fn is_on() -> bool {
+    settings::is_on(&settings::UNKNOWN_LEARNED)
+}
+
+/// Returns the burst of the rate in force.
+#[inline(always)]
+#[must_use]
+pub fn burst(control: &Control) -> Units {
+    if is_on() { BURST } else { control.unknown.burst }
+}
+
+/// Returns the time for which a CPU remembers that the rate is spent.
+#[inline(always)]
+#[must_use]
+pub fn longest_wait(control: &Control) -> Units {
+    if is_on() { MOST_COST } else { control.unknown.cost }
+}
+
+/// Returns the cost of a batch at the rate in force, and its packets.
+#[inline(always)]
+#[must_use]
+pub fn batch(control: &Control) -> (Units, u64) {
+    if is_on()
+        && let Some(learned) = map::get()
+    {
+        let per_minute = learned_rate::in_force(learned.per_minute.load());
+        let batch = learned_rate::batch(per_minute);
+        return (learned_rate::cost(per_minute, batch), batch);
+    }
+    (control.unknown.cost, control.unknown_batch.max(1))
+}
+
+/// Counts a batch that was taken. The first one after a minute ends the minute.
+#[inline(always)]
+pub fn count(batch: u64, now: u64) {
+    if is_on()
+        && let Some(learned) = map::get()
+    {
+        let begun = learned.begun.load();
+        // Of several CPUs, one ends the minute.
+        if learned_rate::has_ended(begun, now) && learned.begun.compare_exchange(begun, now).is_ok() {
+            end_minute(learned);
+        }
+        learned.passed.add(batch);
+    }
+}
+
+/// Notes that the minute is not calm.
+#[inline(always)]
+pub fn note_refusal() {
+    if is_on()
+        && let Some(learned) = map::get()
+        && learned.refused.load() == 0
+    {
+        learned.refused.store(1);
+    }
+}
+
+/// Learns from the minute, and decides about the rate of the next one.
+#[inline(never)]
+fn end_minute(learned: &LearnedRate) {
+    let (passed, refused, mut calm) = (learned.passed.load(), learned.refused.load(), learned.calm.load());
+    // Other CPUs may be counting.
+    learned.passed.add(0u64.wrapping_sub(passed));
+    if refused == 0 {
+        if let Some(day) = learned.most.get(learned_rate::place(calm) as usize) {
+            day.store(learned_rate::most_of_day(day.load(), calm, passed));
+        }
+        calm += 1;
+        learned.calm.store(calm);
+    } else {
+        learned.refused.store(0);
+    }
+    let most = learned.most.iter().fold(0, |most, day| most.max(day.load()));
+    let per_minute = learned_rate::in_force(learned.per_minute.load());
+    learned.per_minute.store(learned_rate::next(per_minute, calm, most));
+}

@@ -1,0 +1,163 @@
+//! The program learns the rate of unknown sources, over days of an injected clock.
+
+use ratelimit::dataplane::program::loader::LEARNED;
+use ratelimit_common::{cells::learned_rate::LearnedRate, limits::limit::SECOND, reason::Reason};
+use ratelimit_tests::{Bytecode, Clock, Order, Sources, Walker};
+
+use super::{super::stay_on_one_cpu, flood, limited, of_cpus};
+
+/// Calm minutes of a day.
+const DAY: usize = 1_440;
+
+/// What the rate is by its definition.
+struct Definition {
+    /// Packets of each calm minute.
+    calm: Vec<u64>,
+    per_minute: u64,
+}
+
+impl Definition {
+    fn end_minute(&mut self, passed: u64, is_calm: bool) {
+        if is_calm {
+            // During the first day, at most a quarter of the first rate counts.
+            self.calm.push(if self.calm.len() < DAY { passed.min(1_500_000) } else { passed });
+        }
+        if self.calm.len() >= DAY {
+            let target = (4 * self.most()).clamp(60_000, 6_000_000_000);
+            self.per_minute = target.min(self.per_minute + self.per_minute / 2_080);
+        }
+    }
+
+    /// Returns the most of a minute of this day and of the seven days before it.
+    fn most(&self) -> u64 {
+        self.calm.chunks(DAY).rev().take(8).flatten().copied().max().unwrap_or(0)
+    }
+}
+
+/// A host and its definition side by side.
+struct Days {
+    bytecode: Bytecode,
+    clock: Clock,
+    walker: Walker,
+    definition: Definition,
+    /// Packets of the minute that were counted, and whether none was refused.
+    minute: (u64, bool),
+}
+
+impl Days {
+    fn begin() -> Self {
+        let bytecode = limited(LEARNED, 1 << 14);
+        let (clock, walker) = (bytecode.clock(), flood(&bytecode));
+        let definition = Definition { calm: Vec::new(), per_minute: 6_000_000 };
+        Self { bytecode, clock, walker, definition, minute: (0, true) }
+    }
+
+    fn learned(&self) -> LearnedRate {
+        self.bytecode.tables.learned_rate.open().unwrap().get(&0, 0).unwrap()
+    }
+
+    /// Sends packets of new sources at once, and counts them in batches as the CPU takes them.
+    fn send(&mut self, packets: u32) {
+        let [left, passed] = self.cpu();
+        self.walker.run(Sources::Endless, Order::InTurn, packets);
+        let [left_after, passed_after] = self.cpu();
+        let passed = passed_after - passed;
+        self.minute.0 += passed + left_after - left;
+        self.minute.1 &= passed == u64::from(packets);
+    }
+
+    /// Returns the packets that the CPU may still let pass, and those that passed.
+    fn cpu(&self) -> [u64; 2] {
+        [of_cpus(&self.bytecode, |cpu| cpu.unknown_left), of_cpus(&self.bytecode, |cpu| cpu.unknown_passed)]
+    }
+
+    /// Begins the next minute with a packet, and compares what the program has learned with the definition.
+    fn minute(&mut self, after: u64) {
+        self.clock.advance(after);
+        let (passed, is_calm) = std::mem::replace(&mut self.minute, (0, true));
+        self.definition.end_minute(passed, is_calm);
+        // The first packet ends the minute only if it takes a batch.
+        self.send(self.cpu()[0] as u32 + 1);
+        let learned = self.learned();
+        let found = (learned.in_force(), learned.calm, learned.most());
+        let Definition { calm, per_minute } = &self.definition;
+        assert_eq!(found, (*per_minute, calm.len() as u64, self.definition.most()));
+    }
+
+    /// Lets minutes pass with few packets.
+    fn minutes(&mut self, minutes: usize) {
+        for _ in 0..minutes {
+            self.minute(60 * SECOND);
+        }
+    }
+
+    /// Sends at this rate for the rest of a minute, as evenly as a burst needs.
+    fn busy(&mut self, per_second: u32) {
+        for _ in 0..590 {
+            self.clock.advance(SECOND / 10);
+            self.send(per_second / 10);
+        }
+        self.minute(SECOND);
+    }
+
+    fn per_second(&self) -> u64 {
+        self.learned().in_force() / 60
+    }
+}
+
+#[test]
+fn the_program_learns_the_rate_as_it_is_defined() {
+    stay_on_one_cpu();
+    let mut days = Days::begin();
+    days.minutes(300);
+    // A flood that is over the first rate teaches nothing.
+    for _ in 0..20 {
+        days.send(60_000);
+        days.minutes(1);
+    }
+    assert_eq!((days.learned().calm, days.per_second()), (300, 100_000));
+    assert!(days.bytecode.count(Reason::OverUnknown) > 500_000);
+    days.busy(500);
+    days.minutes(DAY - 302);
+    assert_eq!((days.learned().is_learning(), days.per_second()), (true, 100_000));
+    days.minutes(1);
+    assert!((1_960..=2_010).contains(&days.per_second()), "{}", days.per_second());
+
+    // One busy minute just below the rate, and a flood for the rest of the day.
+    let before = days.per_second();
+    days.busy(1_700);
+    for _ in 0..DAY - 2 {
+        days.send(2_000);
+        days.minutes(1);
+    }
+    let after = days.per_second();
+    assert!(after > before * 19 / 10 && after < before * 2, "{before} {after}");
+    assert_eq!(days.learned().calm, DAY as u64 + 1);
+
+    // A pause is one minute, however long it is.
+    days.minute(30 * 86_400 * SECOND);
+    assert_eq!(days.learned().calm, DAY as u64 + 2);
+    days.minutes(8 * DAY);
+    assert_eq!(days.per_second(), 1_000);
+}
+
+/// The rate in force holds the flood, before and after it is learned.
+#[test]
+fn a_flood_gets_the_learned_rate() {
+    stay_on_one_cpu();
+    let mut days = Days::begin();
+    for (learned, rate) in [(LearnedRate::default(), 100_000), (of(60 * 3_000), 3_000), (of(60 * 250_000), 250_000)] {
+        days.bytecode.tables.learned_rate.open_mut().unwrap().set(0, learned, 0).unwrap();
+        let before = days.bytecode.count(Reason::WithinLimit);
+        for _ in 0..500 {
+            days.walker.run(Sources::Endless, Order::InTurn, rate / 50);
+            days.clock.advance(SECOND / 100);
+        }
+        let (passed, rate) = (days.bytecode.count(Reason::WithinLimit) - before, u64::from(rate));
+        assert!(passed >= rate * 5 * 99 / 100 && passed <= rate * 5 + rate / 5 + rate / 1_000, "{passed} at {rate}/s");
+    }
+}
+
+fn of(per_minute: u64) -> LearnedRate {
+    LearnedRate { per_minute, calm: 1 << 20, ..LearnedRate::default() }
+}
