@@ -24,6 +24,9 @@ const LARGEST: u64 = 10_000_000;
 /// The linker with its versions and hashes, from the root of the sources.
 const TOOLS: &str = "dist/package/build-tools.txt";
 
+/// What the linker leaves out, from the root of the sources.
+const SCRIPT: &str = "dist/package/no-unwinding.ld";
+
 /// Builds the binary of these sources below `folder`.
 pub(super) fn build(source: &Source, folder: &Path) -> Result<PathBuf> {
     let tools = tools()?;
@@ -38,9 +41,9 @@ pub(super) fn build(source: &Source, folder: &Path) -> Result<PathBuf> {
     let map = |option: &str| {
         places.iter().map(|(path, name)| format!("{option}={}={name}", path.display())).collect::<Vec<_>>()
     };
-    // Nothing unwinds, so nothing needs tables for that.
-    let tables = ["-Cforce-unwind-tables=no".to_owned()];
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", [map("--remap-path-prefix"), tables.to_vec()].concat().join("\x1f"));
+    let script = [format!("-Clink-arg=-Wl,-T,{}", source.root.join(SCRIPT).display())];
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", [map("--remap-path-prefix"), script.to_vec()].concat().join("\x1f"));
+    // C code of libraries never unwinds.
     let options = ["-fno-unwind-tables".to_owned(), "-fno-asynchronous-unwind-tables".to_owned()];
     cargo.env("CFLAGS", [map("-ffile-prefix-map"), options.to_vec()].concat().join(" "));
     // Zig and its wrappers keep files in the user's cache otherwise.
