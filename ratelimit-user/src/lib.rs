@@ -9,7 +9,6 @@ pub mod config;
 pub mod controller;
 pub mod dataplane;
 pub mod doctor;
-#[allow(dead_code, unused_imports)]
 mod fetch;
 pub mod fleet;
 pub mod layer;

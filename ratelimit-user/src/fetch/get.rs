@@ -1,6 +1,6 @@
 //! One request, and the redirects that it leads to.
 
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use http_body_util::Empty;
@@ -21,10 +21,10 @@ use tower_service::Service as _;
 use super::{
     address::Address,
     body::{Body, Bounds},
-    error::FetchError,
+    error::{FetchError, broken, innermost},
     trust::{self, Trust},
 };
-use crate::{text::excerpt::message, wire};
+use crate::wire;
 
 /// The most time for a connection, in which all addresses of the host are tried.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -157,17 +157,4 @@ async fn connect(address: &Address, trust: &Trust) -> Result<Box<dyn wire::Strea
     let name = address.server_name().ok_or(FetchError::Location)?;
     let stream = trust.connector()?.connect(name, stream).await;
     Ok(Box::new(stream.map_err(|error| FetchError::Encryption { server, error: trust::problem(&error) })?))
-}
-
-/// Returns the error for a connection that breaks.
-pub(super) fn broken(server: &str, error: &hyper::Error) -> FetchError {
-    FetchError::Broken { server: server.to_owned(), error: innermost(error) }
-}
-
-/// Returns the text of the innermost error, which says most.
-fn innermost(mut error: &(dyn Error + 'static)) -> String {
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    message(&error.to_string())
 }

@@ -1,6 +1,7 @@
 //! Named lists by command.
 
 mod file;
+mod server;
 mod ssh;
 
 use std::fs;
