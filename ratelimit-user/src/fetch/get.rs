@@ -102,7 +102,7 @@ impl Get {
             }
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
             let next = location.and_then(|location| address.join(location)).ok_or(FetchError::Location)?;
-            if address.is_encrypted() && !next.is_encrypted() {
+            if !may_follow(&address, &next) {
                 return Err(FetchError::Downgrade);
             }
             if !next.has_origin_of(&address) {
@@ -113,6 +113,12 @@ impl Get {
         }
         Err(FetchError::Redirects(self.redirects))
     }
+}
+
+/// Returns whether a redirect loses no protection, and does not have this host ask itself for others.
+fn may_follow(from: &Address, to: &Address) -> bool {
+    let is_exposed = from.is_encrypted() && !to.is_encrypted() || to.is_open() && !from.is_open();
+    !is_exposed && (!to.is_loopback() || from.is_loopback())
 }
 
 fn is_redirect(status: StatusCode) -> bool {

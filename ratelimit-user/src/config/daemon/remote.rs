@@ -114,14 +114,9 @@ impl Saved {
     pub(in crate::config) fn of(copy: &Path, name: &str) -> Option<Self> {
         let url = Kept::read(copy)?.url;
         let address: Address = url.parse().ok()?;
-        let allow_http = is_open(&address).then_some(true);
+        let allow_http = address.is_open().then_some(true);
         Some(Self { url, allow_http, copy: (copy != usual_copy(name)).then(|| copy.to_owned()) })
     }
-}
-
-/// Returns whether others could change or read what a server sends.
-fn is_open(address: &Address) -> bool {
-    !address.is_encrypted() && !address.is_loopback()
 }
 
 fn usual_copy(name: &str) -> PathBuf {
@@ -147,7 +142,7 @@ pub(in crate::config) fn read(table: &Table<'_>, others: &[&str], name: &str) ->
         }
     };
     let address = options.url?;
-    let is_open = is_open(&address);
+    let is_open = address.is_open();
     if is_open && options.allow_http != Some(Switch::On) {
         wrong("url", "anybody on the way could change the list: use https://, or add allow-http = true".to_owned());
         return None;

@@ -120,3 +120,54 @@ fn refusal(status: StatusCode) -> String {
     };
     format!("the server answers {status}{advice}")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, thread};
+
+    use super::*;
+
+    /// Returns what the process makes of an answer. It has a copy with a version, if `etag` is some.
+    fn told(response: &'static str, etag: Option<&str>) -> Result<String, String> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let url = format!("http://127.0.0.1:{}/drop", listener.local_addr().unwrap().port());
+        let server = thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let mut request = Vec::new();
+            let mut byte = [0];
+            while !request.ends_with(b"\r\n\r\n") {
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            stream.write_all(format!("HTTP/1.1 {response}").as_bytes()).unwrap();
+        });
+        let ask = Ask { url, etag: etag.map(str::to_owned), most: 100, milliseconds: 20_000, ..Ask::default() };
+        let mut out = Vec::new();
+        let answered = answer(&ask, &mut out);
+        server.join().unwrap();
+        answered.map(|()| String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn only_a_list_or_an_unchanged_one_is_an_answer() {
+        let list = "200 OK\r\nETag: \"2\"\r\nLast-Modified: then\r\nContent-Length: 10\r\n\r\n192.0.2.1\n";
+        let expected = "{\"List\":{\"etag\":\"\\\"2\\\"\",\"last_modified\":\"then\"}}\n192.0.2.1\n";
+        assert_eq!(told(list, None).as_deref(), Ok(expected));
+        let unchanged = "304 Not Modified\r\n\r\n";
+        assert_eq!(told(unchanged, Some("\"1\"")).as_deref(), Ok("\"Unchanged\"\n"));
+        for (response, expected) in [
+            (unchanged, "the server answers 304 Not Modified"),
+            ("401 Unauthorized\r\nContent-Length: 0\r\n\r\n", "401 Unauthorized: check token-file"),
+            ("404 Not Found\r\nContent-Length: 0\r\n\r\n", "404 Not Found: check the address"),
+            ("429 Too Many Requests\r\nContent-Length: 0\r\n\r\n", "429 Too Many Requests: raise every"),
+            ("500 Internal Server Error\r\nContent-Length: 0\r\n\r\n", "500 Internal Server Error"),
+            ("206 Partial Content\r\nContent-Length: 3\r\n\r\n192", "206 Partial Content"),
+            ("200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\n1", "compresses the list (gzip)"),
+            ("200 OK\r\nContent-Length: 101\r\n\r\n", "the answer has more than 100 bytes"),
+            ("200 OK\r\nContent-Length: 10\r\n\r\n192", "cannot be read"),
+        ] {
+            let why = told(response, None).unwrap_err();
+            assert!(why.contains(expected), "{response}: {why}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 mod file;
 mod server;
 mod ssh;
+mod unit;
 
 use std::fs;
 

@@ -58,19 +58,18 @@ fn line_with(daemon: &mut Daemon, text: &str) -> String {
 }
 
 /// Returns what `status` knows of the list.
-fn known(ratelimit: &Ratelimit<'_>) -> Value {
+pub(super) fn known(ratelimit: &Ratelimit<'_>) -> Value {
     ratelimit.json("status")["config"]["remote_lists"][0].clone()
 }
 
-/// Waits until the daemon has asked the server again.
-fn checked_after(ratelimit: &Ratelimit<'_>, before: &Value) -> Value {
+/// Waits until there is a value.
+pub(super) fn until<T>(value: impl Fn() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
-        let now = known(ratelimit);
-        if now["checked_at"] != before["checked_at"] {
-            return now;
+        if let Some(value) = value() {
+            return value;
         }
-        assert!(begin.elapsed() < PATIENCE, "{now}");
+        assert!(begin.elapsed() < PATIENCE, "the daemon has not asked the server");
         thread::yield_now();
     }
 }
@@ -113,7 +112,7 @@ fn a_list_on_a_server_is_fetched_kept_and_followed() {
     // The server says that nothing has changed.
     let reloaded = ratelimit.ok("reload");
     assert!(reloaded.contains("; lists that are fetched now: drop (last: "), "{reloaded}");
-    let after = checked_after(&ratelimit, &before);
+    let after = until(|| Some(known(&ratelimit)).filter(|now| now["checked_at"] != before["checked_at"]));
     assert_eq!(after["changed_at"], before["changed_at"]);
     let log = sandbox.victim(|| fs::read_to_string(Path::new(SERVED).join("access.log")).unwrap());
     let statuses: Vec<_> = log.lines().map(|line| line.split_whitespace().nth(8).unwrap()).collect();
@@ -170,7 +169,7 @@ fn of_children(process: u32, key: &str) -> Vec<String> {
 }
 
 /// Accepts a connection, and reads a request.
-fn request(listener: &TcpListener) -> (TcpStream, String) {
+pub(super) fn request(listener: &TcpListener) -> (TcpStream, String) {
     let (mut stream, _) = listener.accept().unwrap();
     let mut request = Vec::new();
     let mut byte = [0];
