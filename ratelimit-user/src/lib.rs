@@ -1,5 +1,5 @@
 //! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `replay`, `serve`, [`layer`], [`caller`],
-//! [`controller`], [`config`], `wire`, `stops`, [`usage`], `sharing`, [`check`], `ssh`, `limit` and `settings`, [`dataplane`],
+//! [`controller`], [`config`], `fetch`, `wire`, `stops`, [`usage`], `sharing`, [`check`], `ssh`, `limit` and `settings`, [`dataplane`],
 //! [`fleet`], [`text`], and the crate `ratelimit-common`.
 
 pub mod caller;
@@ -9,6 +9,7 @@ pub mod config;
 pub mod controller;
 pub mod dataplane;
 pub mod doctor;
+mod fetch;
 pub mod fleet;
 pub mod layer;
 mod limit;

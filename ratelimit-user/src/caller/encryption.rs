@@ -2,11 +2,11 @@
 
 use std::{io, sync::Arc};
 
-use rustls::{AlertDescription, CertificateError, ClientConfig, Error, RootCertStore, crypto::ring};
+use rustls::{AlertDescription, CertificateError, Error, RootCertStore};
 use tokio_rustls::TlsConnector;
 
 use super::error::{AuthorityError, CallerError, EncryptionError};
-use crate::{fleet::certificates, text::excerpt::excerpt};
+use crate::{fetch::trust, fleet::certificates, text::excerpt::excerpt};
 
 /// The authorities whose certificates a caller accepts.
 #[derive(Debug, Clone)]
@@ -24,21 +24,14 @@ impl Authority {
 
     /// Returns those that the system trusts.
     pub(super) fn of_system() -> Result<Self, CallerError> {
-        let mut trusted = RootCertStore::empty();
-        trusted.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if trusted.is_empty() { Err(CallerError::NoAuthority) } else { Ok(Self(Arc::new(trusted))) }
+        trust::of_system().map(Self).ok_or(CallerError::NoAuthority)
     }
 }
 
 /// Returns what encrypts connections to a server of these authorities, or of those of the system.
 pub(super) fn connector(authority: Option<&Authority>) -> Result<TlsConnector, CallerError> {
     let Authority(trusted) = authority.map_or_else(Authority::of_system, |authority| Ok(authority.clone()))?;
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    // The provider has both versions, so this does not fail.
-    let versions = builder.with_safe_default_protocol_versions().map_err(|_| CallerError::NoAuthority)?;
-    let mut config = versions.with_root_certificates(trusted).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsConnector::from(Arc::new(config)))
+    trust::connector(trusted).ok_or(CallerError::NoAuthority)
 }
 
 /// Returns why keys could not be agreed.

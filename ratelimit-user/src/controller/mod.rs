@@ -4,6 +4,7 @@
 pub mod change;
 pub mod confirm;
 pub mod daemon;
+pub mod downloads;
 pub mod events;
 pub(crate) mod fleet;
 pub mod metrics;

@@ -11,6 +11,7 @@ mod callers;
 mod certificates;
 mod fleet;
 mod limits;
+mod remote_lists;
 mod requests;
 mod rules;
 mod settings;

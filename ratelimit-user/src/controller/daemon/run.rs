@@ -27,6 +27,7 @@ use super::{
 use crate::{
     config::problem::ConfigError,
     controller::{
+        downloads,
         events::{changes::record_of_daemon, watcher::STEP},
         fleet, metrics,
         notify::{
@@ -75,10 +76,12 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let mut clock = WallClock::new().context("cannot watch the clock")?;
     let stops = stops::Service::start(pins)?;
     let fleet = fleet::service::Service::start(pins, stops.desk())?;
-    let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown(), stops.shown())?;
-    let mut daemon = Daemon::new(pins, file, force, metrics, fleet, stops);
+    let downloads = downloads::Service::start()?;
+    let shown = (fleet.shown(), stops.shown(), downloads.shown());
+    let metrics = metrics::Service::start(pins, server.metrics()?, shown)?;
+    let mut daemon = Daemon::new(pins, file, force, metrics, fleet, stops, downloads);
     daemon.start()?;
-    let mut waiting = Waiting::at(daemon.desk());
+    let mut waiting = Waiting::at(daemon.fleet.desk());
     journal::never_wait();
     let (mut feeds, mut saver) = (Feeds::default(), Saver::of(pins));
     let mut watchdog = Watchdog::new();
@@ -202,7 +205,7 @@ async fn serve(
         Ok(Request::Rules(request, who)) => return waiting.answer(request, who, write).await.map(|()| daemon),
         Ok(Request::Stops(address)) => reply = Reply::Stops(daemon.stops.of_address(&address)),
         Ok(Request::StopEvents(number)) => reply = Reply::StopEvents(daemon.stops.events_after(number)),
-        Ok(Request::Fleet) => reply = Reply::Fleet(daemon.fleet()),
+        Ok(Request::Fleet) => reply = Reply::Fleet(daemon.fleet.status()),
         Ok(Request::ReloadBy(caller)) => {
             // An allow outranks every rule, so only root can cause one.
             let caller = Caller { declines: caller.declines || user != Some(rights::ROOT), ..caller };

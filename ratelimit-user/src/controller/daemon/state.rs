@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     in_force::InForce,
     memory,
-    messages::{allowed_ssh, failure, fleet_change, level, skipped_lines, text},
+    messages::{allowed_ssh, failure, fetched_now, fleet_change, level, skipped_lines, text},
     saver::load,
 };
 use crate::{
@@ -25,6 +25,7 @@ use crate::{
             applied::Applied,
             apply,
         },
+        downloads,
         events::changes::record_of_daemon,
         fleet, metrics,
         notify::{
@@ -35,7 +36,6 @@ use crate::{
         state, stops,
     },
     dataplane::{Error, debts::Saved, instance::daemon_lock::DaemonLock},
-    fleet::status::Status,
     ssh::{self, ProtectedSessions},
 };
 
@@ -50,9 +50,10 @@ pub(super) struct Daemon {
     /// The file that is in force.
     pub(super) in_force: InForce,
     metrics: metrics::Service,
-    fleet: fleet::service::Service,
+    pub(super) fleet: fleet::service::Service,
     /// Where applications ask to stop clients.
     pub(super) stops: stops::Service,
+    downloads: downloads::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
     /// The state file of this daemon.
@@ -86,6 +87,7 @@ impl Daemon {
         metrics: metrics::Service,
         fleet: fleet::service::Service,
         stops: stops::Service,
+        downloads: downloads::Service,
     ) -> Self {
         Self {
             pins: pins.to_owned(),
@@ -96,6 +98,7 @@ impl Daemon {
             metrics,
             fleet,
             stops,
+            downloads,
             daemon_lock: None,
             state: None,
             late: Late::default(),
@@ -141,6 +144,7 @@ impl Daemon {
         let changed = self.stops.commit(stops);
         applied.settings.extend(changed.into_iter().filter(|_| !is_first));
         self.fleet.join(config.fleet.clone());
+        self.downloads.follow(&config.lists);
         self.in_force = InForce::new(&self.file, config, &applied);
         Ok(applied)
     }
@@ -167,7 +171,8 @@ impl Daemon {
         self.metrics.record_reload(outcome.is_ok());
         match outcome {
             Ok(applied) => {
-                let text = format!("{}: reloaded, {}", self.file.display(), text(&applied));
+                let fetched = caller.and_then(|_| fetched_now(&self.downloads.fetch_now())).unwrap_or_default();
+                let text = format!("{}: reloaded, {}{fetched}", self.file.display(), text(&applied));
                 say(level(&applied), &text);
                 record_of_daemon(&self.pins, &text);
                 service_manager::ready(&self.in_force.status());
@@ -261,19 +266,10 @@ impl Daemon {
         memory::release();
     }
 
-    /// Returns where operators ask about the shared rules of the fleet.
-    pub(super) fn desk(&self) -> fleet::service::Desk {
-        self.fleet.desk()
-    }
-
-    /// Returns what the host knows of its fleet. None without one.
-    pub(super) fn fleet(&self) -> Option<Status> {
-        self.fleet.status()
-    }
-
     /// Returns the file that is in force, and what it requests. Takes no lock of the instance.
     pub(super) fn file_state(&self) -> Result<FileState> {
-        Ok(FileState { stops: self.stops.state(), ..self.in_force.state(&self.file, &self.pins)? })
+        let (stops, remote_lists) = (self.stops.state(), self.downloads.lists());
+        Ok(FileState { stops, remote_lists, ..self.in_force.state(&self.file, &self.pins)? })
     }
 }
 
