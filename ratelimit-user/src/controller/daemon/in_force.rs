@@ -129,6 +129,7 @@ impl InForce {
             lists: self.lists.clone(),
             unusable_lists: self.unusable_lists.clone(),
             stops: None,
+            crowdsec: None,
             last_minute: None,
             unsaved: None,
         })

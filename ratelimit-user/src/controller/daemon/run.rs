@@ -27,6 +27,7 @@ use super::{
 use crate::{
     config::problem::ConfigError,
     controller::{
+        crowdsec,
         events::{changes::record_of_daemon, watcher::STEP},
         fleet, metrics,
         notify::{
@@ -74,9 +75,10 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let mut links = Links::new()?;
     let mut clock = WallClock::new().context("cannot watch the clock")?;
     let stops = stops::Service::start(pins)?;
+    let crowdsec = crowdsec::Service::start(pins)?;
     let fleet = fleet::service::Service::start(pins, stops.desk())?;
-    let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown(), stops.shown())?;
-    let mut daemon = Daemon::new(pins, file, force, metrics, fleet, stops);
+    let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown(), stops.shown(), crowdsec.shown())?;
+    let mut daemon = Daemon::new(pins, file, force, metrics, fleet, stops, crowdsec);
     daemon.start()?;
     let mut waiting = Waiting::at(daemon.desk());
     journal::never_wait();

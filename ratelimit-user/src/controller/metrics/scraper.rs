@@ -18,7 +18,7 @@ use super::families::{
 };
 use crate::{
     config::listed::Listed,
-    controller::{fleet::service::Shown, stops},
+    controller::{crowdsec, fleet::service::Shown, stops},
     dataplane::{Error, instance::read_only::View},
 };
 
@@ -27,6 +27,7 @@ pub(super) struct Scraper {
     pins: PathBuf,
     fleet: Shown,
     stops: stops::Shown,
+    crowdsec: crowdsec::Shown,
     started: SystemTime,
     daemon: Mutex<Daemon>,
     /// Locked by one reading at a time.
@@ -44,11 +45,12 @@ struct Daemon {
 }
 
 impl Scraper {
-    pub(super) fn new(pins: &Path, fleet: Shown, stops: stops::Shown) -> Self {
+    pub(super) fn new(pins: &Path, fleet: Shown, stops: stops::Shown, crowdsec: crowdsec::Shown) -> Self {
         Self {
             pins: pins.to_owned(),
             fleet,
             stops,
+            crowdsec,
             started: SystemTime::now(),
             daemon: Mutex::default(),
             reported: Mutex::default(),
@@ -97,6 +99,8 @@ impl Scraper {
         page.extend(fleet.iter().flat_map(families::of_fleet));
         let stops = self.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
         page.extend(families::of_stops(&stops));
+        let crowdsec = self.crowdsec.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        page.extend(crowdsec.iter().flat_map(families::of_crowdsec));
         // A command may be replacing the instance, so a second try follows a failure.
         let instance = self.instance(&daemon).or_else(|_| self.instance(&daemon));
         page.extend([

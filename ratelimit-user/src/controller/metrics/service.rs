@@ -23,6 +23,7 @@ use crate::{
         listed::Listed,
     },
     controller::{
+        crowdsec,
         fleet::service::Shown,
         stops,
         tasks::{Task, Tasks},
@@ -58,9 +59,15 @@ struct Open {
 
 impl Service {
     /// Serves the metrics of the instance with these pins on a socket.
-    pub(crate) fn start(pins: &Path, socket: UnixListener, fleet: Shown, stops: stops::Shown) -> Result<Self> {
+    pub(crate) fn start(
+        pins: &Path,
+        socket: UnixListener,
+        fleet: Shown,
+        stops: stops::Shown,
+        crowdsec: crowdsec::Shown,
+    ) -> Result<Self> {
         let tasks = Tasks::start("metrics")?;
-        let scraper = Arc::new(Scraper::new(pins, fleet, stops));
+        let scraper = Arc::new(Scraper::new(pins, fleet, stops, crowdsec));
         tasks.run(serve(Bound::Unix(socket), Arc::default(), Arc::clone(&scraper)));
         Ok(Self { scraper, address: None, tasks })
     }
@@ -133,6 +140,7 @@ mod tests {
             UnixListener::bind_addr(&name)?,
             Shown::default(),
             stops::Shown::default(),
+            crowdsec::Shown::default(),
         )?;
         for _ in 0..1_000 {
             let listen = Listen { address: (Ipv4Addr::LOCALHOST, 0).into(), token: None };

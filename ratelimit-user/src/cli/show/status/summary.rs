@@ -123,10 +123,14 @@ fn limits(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         parts.push(format!("{} with {entries} {noun}", count(status.lists.len(), "list")));
     }
     writeln!(out, "rules: {}", if parts.is_empty() { "none".to_owned() } else { parts.join(", ") })?;
-    match status.config.as_ref().and_then(|file| file.stops.as_ref()) {
-        Some(stops) => writeln!(out, "stops: {stops}"),
-        None => Ok(()),
+    let Some(file) = &status.config else { return Ok(()) };
+    if let Some(stops) = &file.stops {
+        writeln!(out, "stops: {stops}")?;
     }
+    if let Some(crowdsec) = &file.crowdsec {
+        writeln!(out, "crowdsec: {crowdsec}")?;
+    }
+    Ok(())
 }
 
 /// Writes rates and totals. The column for shadow appears only if it has a number.
