@@ -1,12 +1,13 @@
 //! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `replay`, `serve`, [`layer`], [`caller`],
-//! [`controller`], [`config`], `fetch`, `wire`, `stops`, [`usage`], `sharing`, [`check`], `ssh`, `limit` and `settings`, [`dataplane`],
-//! [`fleet`], [`text`], and the crate `ratelimit-common`.
+//! [`controller`], [`config`], `fetch`, `wire`, `crowdsec`, `stops`, [`usage`], `sharing`, [`check`], `ssh`, `limit` and
+//! `settings`, [`dataplane`], [`fleet`], [`text`], and the crate `ratelimit-common`.
 
 pub mod caller;
 pub mod check;
 pub mod cli;
 pub mod config;
 pub mod controller;
+mod crowdsec;
 pub mod dataplane;
 pub mod doctor;
 mod fetch;

@@ -99,6 +99,8 @@ pub const FLEET: u8 = 5;
 /// [`Rule::origin`] of a limit that an application has asked for. It always has an end, covers no rule, and gives way to
 /// rules of an operator.
 pub const APPLICATION: u8 = 6;
+/// [`Rule::origin`] of what CrowdSec has decided. Only lists have it.
+pub const CROWDSEC: u8 = 7;
 
 #[cfg(test)]
 mod tests {

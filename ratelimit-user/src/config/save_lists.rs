@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::{limits::policy::NAME_BYTES, rules::rule::FLEET};
+use ratelimit_common::{
+    limits::policy::NAME_BYTES,
+    rules::rule::{CROWDSEC, FLEET},
+};
 use serde::Serialize;
 
 use super::{
@@ -62,8 +65,8 @@ impl Lists {
 
     fn add(&mut self, list: &Listing, policies: &mut BTreeMap<String, Saved>) {
         let Listing { name, file, expires_in, .. } = list;
-        // The fleet sets it again.
-        if list.origin == FLEET {
+        // The fleet or CrowdSec sets it again.
+        if matches!(list.origin, FLEET | CROWDSEC) {
             return;
         }
         let (Some(file), None) = (file, expires_in) else {

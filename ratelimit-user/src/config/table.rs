@@ -18,7 +18,7 @@ use super::problem::{Lines, Problem};
 const ALIKE: f64 = 0.7;
 
 /// Keys and tables at the top level of a file.
-pub(super) const TOP: [&str; 16] = [
+pub(super) const TOP: [&str; 17] = [
     "interfaces",
     "interface",
     "settings",
@@ -30,6 +30,7 @@ pub(super) const TOP: [&str; 16] = [
     "rule",
     "state",
     "stops",
+    "crowdsec",
     "metrics",
     "fleet",
     "serve",

@@ -3,6 +3,7 @@
 
 pub mod change;
 pub mod confirm;
+pub(crate) mod crowdsec;
 pub mod daemon;
 pub mod downloads;
 pub mod events;

@@ -68,6 +68,8 @@ pub enum Check {
     Fleet,
     /// How the daemon answers applications that ask to stop clients.
     Stops,
+    /// Whether decisions of CrowdSec are in force.
+    Crowdsec,
     /// Rate limits of nftables and iptables.
     Firewall,
 }

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     controller::socket::{client, request::Unattached},
+    crowdsec,
     dataplane::{
         Error, Instance,
         attach::attachment::Attachment,
@@ -166,9 +167,19 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
             let why = format!("The last success: {}. The daemon tries again within an hour.", list.age());
             Some(Finding::warning(Check::Daemon, &what, &why).fixed_by(format!("ratelimit reload{}", of_pins(pins))))
         }));
+        findings.extend(state.crowdsec.as_ref().map(crowdsec_finding));
         findings.extend(state.stops.as_ref().map(|stops| stops_finding(stops, &state.file)));
     }
     findings
+}
+
+/// Returns the finding about decisions of CrowdSec.
+fn crowdsec_finding(crowdsec: &crowdsec::State) -> Finding {
+    if crowdsec.problem.is_none() {
+        return Finding::ok(Check::Crowdsec, &crowdsec.to_string());
+    }
+    let why = "Decisions in force stay until their ends. New ones, and deletions, wait until the API answers.";
+    Finding::warning(Check::Crowdsec, &crowdsec.to_string(), why)
 }
 
 /// Returns the finding about clients that applications stop.

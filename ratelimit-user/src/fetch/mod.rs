@@ -9,6 +9,7 @@ pub(crate) mod trust;
 
 pub(crate) use self::{
     address::{Address, AddressError},
+    error::FetchError,
     get::{Answer, Get},
     trust::Trust,
 };

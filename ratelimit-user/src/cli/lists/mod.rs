@@ -13,7 +13,7 @@ use self::{how::How, import::Filter, set::From};
 use crate::{
     cli::print::{answer::Answer, output::Output},
     dataplane::{
-        lists::listing::{OF_FLEET, is_name},
+        lists::listing::{CROWDSEC, OF_FLEET, is_name},
         sys::host,
     },
 };
@@ -86,8 +86,11 @@ fn name(text: &str) -> Result<String, String> {
     if is_name(text) { Ok(text.to_owned()) } else { Err(rule.to_owned()) }
 }
 
-/// Returns the name of a list, which the fleet may have set.
+/// Returns the name of a list, which the fleet or CrowdSec may have set.
 fn any_name(text: &str) -> Result<String, String> {
+    if text == CROWDSEC {
+        return Ok(text.to_owned());
+    }
     name(text.strip_prefix(OF_FLEET).unwrap_or(text)).map(|_| text.to_owned())
 }
 

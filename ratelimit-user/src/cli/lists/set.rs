@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use ratelimit_common::rules::rule::{COMMAND, CONFIG, FLEET, NEVER};
+use ratelimit_common::rules::rule::{COMMAND, CONFIG, CROWDSEC, FLEET, NEVER};
 use serde::Serialize;
 
 use super::{how::How, import};
@@ -163,6 +163,7 @@ pub(super) fn delete(name: &str, if_exists: bool, force: bool, pins: &Path, outp
         match list.origin {
             CONFIG => hint::of_file(out, pins),
             FLEET => hint::of_fleet(out, pins),
+            CROWDSEC => hint::of_crowdsec(out, pins),
             _ => Ok(()),
         }
     })?;

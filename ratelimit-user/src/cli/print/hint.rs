@@ -28,6 +28,18 @@ pub(crate) fn of_fleet(out: &mut dyn Write, pins: &Path) -> io::Result<()> {
     say(out, pins, "its fleet sets this list again. `ratelimit fleet rules del` and `accept` in [fleet] change that")
 }
 
+/// Says that CrowdSec decides again about its list, if a daemon runs.
+pub(crate) fn of_crowdsec(out: &mut dyn Write, pins: &Path) -> io::Result<()> {
+    say(out, pins, "it sets this list again. `cscli decisions delete` and [crowdsec] in its file change that")
+}
+
+/// Returns what to do about a source that has no deny of this host, and is in the list of CrowdSec.
+pub(crate) fn denied_by_crowdsec(list: &str, source: &impl Display) -> String {
+    format!(
+        ": the list {list} has it: `cscli decisions delete --ip {source}` ends a decision, or a rule `allow` outranks it"
+    )
+}
+
 /// Returns what to do about a source that has no deny of this host, and is in a list of the fleet.
 pub(crate) fn denied_by_fleet(list: &str, source: &impl Display) -> String {
     if list == BANS {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_common::rules::rule::{APPLICATION, BANNED, COMMAND, CONFIG, FLEET, SSH};
+use ratelimit_common::rules::rule::{APPLICATION, BANNED, COMMAND, CONFIG, CROWDSEC, FLEET, SSH};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -171,6 +171,7 @@ pub(crate) fn origin(origin: u8) -> &'static str {
         CONFIG => "config",
         FLEET => "fleet",
         APPLICATION => "application",
+        CROWDSEC => "crowdsec",
         _ => "unknown",
     }
 }

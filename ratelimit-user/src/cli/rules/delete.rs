@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_common::rules::rule::{CONFIG, FLEET};
+use ratelimit_common::rules::rule::{CONFIG, CROWDSEC, FLEET};
 use serde::Serialize;
 
 use super::{
@@ -41,12 +41,16 @@ impl Deleted {
     }
 }
 
-/// Returns which list of the fleet has a source, for the end of a line.
-fn of_fleet(instance: &Instance, target: Target) -> Result<String> {
+/// Returns which list of the fleet or of CrowdSec has a source, for the end of a line.
+fn of_others(instance: &Instance, target: Target) -> Result<String> {
     let Sources::Prefix(prefix) = target.sources else { return Ok(String::new()) };
     let lists = listing::having(&instance.tables, &prefix.source())?;
-    let list = lists.iter().find(|list| list.origin == FLEET);
-    Ok(list.map(|list| hint::denied_by_fleet(&list.name, &prefix)).unwrap_or_default())
+    let hint = lists.iter().find_map(|list| match list.origin {
+        FLEET => Some(hint::denied_by_fleet(&list.name, &prefix)),
+        CROWDSEC => Some(hint::denied_by_crowdsec(&list.name, &prefix)),
+        _ => None,
+    });
+    Ok(hint.unwrap_or_default())
 }
 
 /// Deletes the rule of each target, all or none. `done` says what has happened to it.
@@ -75,7 +79,7 @@ pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &P
             }
             None => {
                 let others = other_rules(&instance, *target, found)?;
-                let listed = if rules.lifts_bans { of_fleet(&instance, *target)? } else { String::new() };
+                let listed = if rules.lifts_bans { of_others(&instance, *target)? } else { String::new() };
                 let message = format!("{target} has no {}{others}{listed}", rules.name);
                 lines.push(message.clone());
                 rows.push(Deleted { deleted: None, message: Some(message) });

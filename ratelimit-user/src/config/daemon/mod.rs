@@ -1,6 +1,7 @@
-//! Tables that only the daemon needs: metrics, the fleet, the state file and the socket of applications.
+//! Tables that only the daemon needs: metrics, the fleet, the state file, CrowdSec and the socket of applications.
 
 mod certificates;
+pub mod crowdsec;
 mod engine;
 pub(super) mod file;
 pub mod fleet;

@@ -1,6 +1,7 @@
 //! Changes an instance in several steps: applies a configuration file, attaches to interfaces, and undoes the steps if
 //! one fails. A single step belongs to `dataplane`.
 
+pub(crate) mod again;
 mod allows;
 pub(crate) mod appear;
 pub mod applied;

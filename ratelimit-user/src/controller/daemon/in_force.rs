@@ -130,6 +130,7 @@ impl InForce {
             unusable_lists: self.unusable_lists.clone(),
             remote_lists: Vec::new(),
             stops: None,
+            crowdsec: None,
             last_minute: None,
             unsaved: None,
         })

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     config::problem::ConfigError,
     controller::{
-        downloads,
+        crowdsec, downloads,
         events::{changes::record_of_daemon, watcher::STEP},
         fleet, metrics,
         notify::{
@@ -75,11 +75,17 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let mut links = Links::new()?;
     let mut clock = WallClock::new().context("cannot watch the clock")?;
     let stops = stops::Service::start(pins)?;
+    let crowdsec = crowdsec::Service::start(pins)?;
     let fleet = fleet::service::Service::start(pins, stops.desk())?;
     let downloads = downloads::Service::start()?;
-    let shown = (fleet.shown(), stops.shown(), downloads.shown());
+    let shown = metrics::Shown {
+        fleet: fleet.shown(),
+        stops: stops.shown(),
+        crowdsec: crowdsec.shown(),
+        lists: downloads.shown(),
+    };
     let metrics = metrics::Service::start(pins, server.metrics()?, shown)?;
-    let mut daemon = Daemon::new(pins, file, force, metrics, fleet, stops, downloads);
+    let mut daemon = Daemon::new(pins, file, force, metrics, fleet, stops, crowdsec, downloads);
     daemon.start()?;
     let mut waiting = Waiting::at(daemon.fleet.desk());
     journal::never_wait();

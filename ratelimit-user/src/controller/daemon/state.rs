@@ -21,11 +21,12 @@ use crate::{
     config::{self, listed::Listed},
     controller::{
         change::{
+            again::{can_succeed_now, is_locked},
             appear::{self, Appeared},
             applied::Applied,
             apply,
         },
-        downloads,
+        crowdsec, downloads,
         events::changes::record_of_daemon,
         fleet, metrics,
         notify::{
@@ -35,7 +36,7 @@ use crate::{
         socket::request::{Caller, FileState, Reloaded, Reply},
         state, stops,
     },
-    dataplane::{Error, debts::Saved, instance::daemon_lock::DaemonLock},
+    dataplane::{debts::Saved, instance::daemon_lock::DaemonLock},
     ssh::{self, ProtectedSessions},
 };
 
@@ -53,6 +54,7 @@ pub(super) struct Daemon {
     pub(super) fleet: fleet::service::Service,
     /// Where applications ask to stop clients.
     pub(super) stops: stops::Service,
+    crowdsec: crowdsec::Service,
     downloads: downloads::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
@@ -87,6 +89,7 @@ impl Daemon {
         metrics: metrics::Service,
         fleet: fleet::service::Service,
         stops: stops::Service,
+        crowdsec: crowdsec::Service,
         downloads: downloads::Service,
     ) -> Self {
         Self {
@@ -98,6 +101,7 @@ impl Daemon {
             metrics,
             fleet,
             stops,
+            crowdsec,
             downloads,
             daemon_lock: None,
             state: None,
@@ -143,6 +147,7 @@ impl Daemon {
         self.metrics.commit(prepared, Listed::of(&config));
         let changed = self.stops.commit(stops);
         applied.settings.extend(changed.into_iter().filter(|_| !is_first));
+        self.crowdsec.follow(config.crowdsec.as_ref());
         self.fleet.join(config.fleet.clone());
         self.downloads.follow(&config.lists);
         self.in_force = InForce::new(&self.file, config, &applied);
@@ -268,24 +273,11 @@ impl Daemon {
 
     /// Returns the file that is in force, and what it requests. Takes no lock of the instance.
     pub(super) fn file_state(&self) -> Result<FileState> {
-        let (stops, remote_lists) = (self.stops.state(), self.downloads.lists());
-        Ok(FileState { stops, remote_lists, ..self.in_force.state(&self.file, &self.pins)? })
+        Ok(FileState {
+            stops: self.stops.state(),
+            crowdsec: self.crowdsec.state(),
+            remote_lists: self.downloads.lists(),
+            ..self.in_force.state(&self.file, &self.pins)?
+        })
     }
-}
-
-/// Returns whether applying the file again can succeed at once. Opening the instance again completes what is unfinished.
-/// An interface that has just gone can be awaited.
-fn can_succeed_now(error: &anyhow::Error, config: &config::Config) -> bool {
-    match error.downcast_ref() {
-        Some(Error::Unfinished { .. } | Error::Written { .. }) => true,
-        Some(Error::UnknownInterface { name, .. }) => {
-            config.interfaces.iter().any(|interface| interface.wait && interface.name == *name)
-        }
-        _ => false,
-    }
-}
-
-/// Returns whether another command had the lock of the instance for too long.
-fn is_locked(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::Locked { .. }))
 }

@@ -13,4 +13,4 @@ mod scraper;
 mod server;
 mod service;
 
-pub(crate) use self::service::Service;
+pub(crate) use self::{scraper::Shown, service::Service};

@@ -18,7 +18,7 @@ use super::families::{
 };
 use crate::{
     config::listed::Listed,
-    controller::{downloads, fleet, stops},
+    controller::{crowdsec, downloads, fleet, stops},
     dataplane::{Error, instance::read_only::View},
 };
 
@@ -34,8 +34,14 @@ pub(super) struct Scraper {
     turn: Arc<Semaphore>,
 }
 
-/// What other parts of the daemon show: the fleet, stopped clients, and lists on servers.
-pub(crate) type Shown = (fleet::service::Shown, stops::Shown, downloads::Shown);
+/// What other parts of the daemon show.
+#[derive(Default)]
+pub(crate) struct Shown {
+    pub(crate) fleet: fleet::service::Shown,
+    pub(crate) stops: stops::Shown,
+    pub(crate) crowdsec: crowdsec::Shown,
+    pub(crate) lists: downloads::Shown,
+}
 
 /// Values that the daemon's main thread sets.
 #[derive(Debug, Clone, Default)]
@@ -94,12 +100,13 @@ impl Scraper {
         let mut page = Page::default();
         page.extend(families::of_build());
         page.extend(daemon.reloads.families());
-        let (fleet, stops, lists) = &self.shown;
-        let fleet = fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let fleet = self.shown.fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
         page.extend(fleet.iter().flat_map(families::of_fleet));
-        let stops = stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let stops = self.shown.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
         page.extend(families::of_stops(&stops));
-        page.extend(families::of_remote(&lists.lists()));
+        page.extend(families::of_remote(&self.shown.lists.lists()));
+        let crowdsec = self.shown.crowdsec.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        page.extend(crowdsec.iter().flat_map(families::of_crowdsec));
         // A command may be replacing the instance, so a second try follows a failure.
         let instance = self.instance(&daemon).or_else(|_| self.instance(&daemon));
         page.extend([

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rules::{RulesReply, RulesRequest};
 use crate::{
-    config,
+    config, crowdsec,
     dataplane::readings::rates::Rates,
     fleet::status::Status,
     ssh::Session,
@@ -152,6 +152,9 @@ pub struct FileState {
     /// How it answers applications that ask to stop clients. None without the table in the file.
     #[serde(default)]
     pub stops: Option<State>,
+    /// What is in force of CrowdSec's decisions. None without the table in the file.
+    #[serde(default)]
+    pub crowdsec: Option<crowdsec::State>,
     /// The rates of the last minute, or of the time since the daemon or the instance began.
     #[serde(default)]
     pub last_minute: Option<Rates>,

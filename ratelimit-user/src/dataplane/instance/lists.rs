@@ -1,21 +1,25 @@
 //! Changes lists together with the program: it looks at lists only if there are any.
 
-use ratelimit_common::maps::control::FEATURE_LISTS;
+use ratelimit_common::{maps::control::FEATURE_LISTS, rules::list::List};
 
-use crate::dataplane::{
-    Error, Instance,
-    instance::edit,
-    lists::{
-        action::Action,
-        change::{self, ListChange},
-        listing,
+use crate::{
+    dataplane::{
+        Error, Instance,
+        instance::edit,
+        lists::{
+            action::Action,
+            change::{self, ListChange, RequestedList},
+            edit as list_edit, listing,
+        },
+        rules::{
+            batch::{Change, yielding},
+            policies,
+            target::Target,
+        },
+        sys::host,
+        tables::open::Tables,
     },
-    rules::{
-        batch::{Change, yielding},
-        policies,
-        target::Target,
-    },
-    tables::open::Tables,
+    text::prefix::Prefix,
 };
 
 impl Instance {
@@ -51,7 +55,33 @@ impl Instance {
         edit::spare(self, freed);
         outcome?;
         // Limits of applications give way to lists of an operator, but not to those that fail.
-        let prefixes = change.set.iter().flat_map(|list| list.entries.iter());
+        self.make_way(change.set.iter().flat_map(|list| list.entries.iter()))
+    }
+
+    /// Makes a list deny these entries until its end. If it is in force, only the entries that differ are written.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::change_lists`]. Nothing has changed then.
+    pub fn renew_list(
+        &mut self,
+        list: RequestedList,
+        check: &dyn Fn(&Tables) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let now = host::now();
+        let running = listing::in_force(&self.tables)?.into_iter().find(|running| running.name() == list.name);
+        let is_alike = |list: &List| list.denies() && !list.is_over(now);
+        let Some(running) = running.filter(|running| is_alike(&running.list)) else {
+            return self.change_lists(&ListChange { set: vec![list], ..ListChange::default() }, check);
+        };
+        let pins = self.pins().to_owned();
+        list_edit::apply(Some(&pins), &mut self.tables, &running, &list, check)?;
+        self.make_way(list.entries.iter())
+    }
+
+    /// Deletes limits of applications that lists of an operator outrank.
+    fn make_way(&mut self, prefixes: impl Iterator<Item = Prefix> + Clone) -> Result<(), Error> {
+        let pins = self.pins().to_owned();
         let deleted = yielding::met_by(Some(&pins), &self.tables, prefixes.map(Target::prefix))?;
         if !deleted.is_empty() {
             self.change(&Change { deleted, ..Change::default() }, &mut |_| {}, &|_| Ok(()))?;

@@ -249,7 +249,7 @@ fn wanted(placed: &[Placed<'_>]) -> (Vec<(u32, Slots)>, HashMap<Source, Slots>) 
     (addresses, prefixes)
 }
 
-fn check_sizes(left: [usize; 2]) -> Result<(), Error> {
+pub(super) fn check_sizes(left: [usize; 2]) -> Result<(), Error> {
     let kinds = [("addresses", LIST_ADDRESSES_MOST), ("prefixes", LIST_PREFIXES_MOST)];
     match left.into_iter().zip(kinds).find(|(found, (_, most))| *found > *most as usize) {
         Some((found, (kind, most))) => Err(ListError::TooLong { kind, found, most }.into()),

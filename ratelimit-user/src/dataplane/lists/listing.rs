@@ -62,14 +62,14 @@ impl Listing {
 
 /// A slot in force.
 #[derive(Debug, Clone)]
-pub(super) struct InForce {
-    pub(super) slot: u32,
-    pub(super) list: List,
+pub(crate) struct InForce {
+    pub(crate) slot: u32,
+    pub(crate) list: List,
 }
 
 impl InForce {
     /// Returns the name of the list.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         String::from_utf8_lossy(&self.list.name[..usize::from(self.list.name_bytes).min(NAME_BYTES)]).into_owned()
     }
 
@@ -84,6 +84,9 @@ pub const OF_FLEET: &str = "fleet:";
 /// The list of sources that other hosts of the fleet deny.
 pub const BANS: &str = "fleet:bans";
 
+/// The list of sources that CrowdSec denies. No operator can give a list such a name.
+pub const CROWDSEC: &str = "crowdsec:bans";
+
 /// Returns whether a text can be the name of a list: letters, digits, `.`, `_` and `-`, and no `.` or `-` in front.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
@@ -93,7 +96,7 @@ pub fn is_name(text: &str) -> bool {
 }
 
 /// Returns the slots in force, ended or not.
-pub(super) fn in_force(tables: &Tables) -> Result<Vec<InForce>, Error> {
+pub(crate) fn in_force(tables: &Tables) -> Result<Vec<InForce>, Error> {
     let control = tables.control()?;
     in_slots(tables, control.lists_in(control.generation))
 }

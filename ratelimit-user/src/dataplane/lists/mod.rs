@@ -4,10 +4,14 @@
 //! generation, and raises the generation. This one write switches the list. Entries that only ended lists have are removed
 //! after a grace period, when no packet reads them.
 //!
+//! A list of which little changes is edited in place: its slot stays in force, and only the entries that differ are written.
+//! Each packet sees each entry as it was or as it will be.
+//!
 //! A killed command leaves bits of a slot that is not in force. They act on no packet, and the next command removes them.
 
 pub mod action;
 pub mod change;
+pub(crate) mod edit;
 pub mod entries;
 pub mod listing;
 mod plan;

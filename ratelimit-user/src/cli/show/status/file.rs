@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     controller::socket::request::{FileState, RemoteList, Unattached, UnusableList},
+    crowdsec,
     dataplane::{Instance, lists::listing},
     stops::State,
 };
@@ -32,6 +33,8 @@ pub(super) struct File {
     pub(super) differences: Vec<Difference>,
     /// How the daemon answers applications that ask to stop clients. None without the table in the file.
     pub(super) stops: Option<State>,
+    /// What is in force of CrowdSec's decisions. None without the table in the file.
+    pub(super) crowdsec: Option<crowdsec::State>,
 }
 
 impl File {
@@ -39,8 +42,8 @@ impl File {
         let lists = listing::all(&instance.tables)?;
         state.look_up_lists(|name| lists.iter().any(|list| list.name == name && list.origin == CONFIG));
         let differences = differences(instance, interfaces, &state)?;
-        let FileState { file, refused, unattached, unusable_lists, remote_lists, stops, .. } = state;
+        let FileState { file, refused, unattached, unusable_lists, remote_lists, stops, crowdsec, .. } = state;
         let degraded = refused.is_some() || !unattached.is_empty() || !unusable_lists.is_empty();
-        Ok(Self { file, degraded, refused, unattached, unusable_lists, remote_lists, differences, stops })
+        Ok(Self { file, degraded, refused, unattached, unusable_lists, remote_lists, differences, stops, crowdsec })
     }
 }

@@ -128,15 +128,18 @@ fn limits(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         parts.push(format!("{} with {entries} {noun}", count(status.lists.len(), "list")));
     }
     writeln!(out, "rules: {}", if parts.is_empty() { "none".to_owned() } else { parts.join(", ") })?;
-    let remote = status.config.iter().flat_map(|file| &file.remote_lists);
-    let fetched: Vec<_> = remote.map(|list| format!("{} {}", list.name, list.age())).collect();
+    let Some(file) = &status.config else { return Ok(()) };
+    let fetched: Vec<_> = file.remote_lists.iter().map(|list| format!("{} {}", list.name, list.age())).collect();
     if !fetched.is_empty() {
         writeln!(out, "lists from servers: {}", fetched.join(", "))?;
     }
-    match status.config.as_ref().and_then(|file| file.stops.as_ref()) {
-        Some(stops) => writeln!(out, "stops: {stops}"),
-        None => Ok(()),
+    if let Some(stops) = &file.stops {
+        writeln!(out, "stops: {stops}")?;
     }
+    if let Some(crowdsec) = &file.crowdsec {
+        writeln!(out, "crowdsec: {crowdsec}")?;
+    }
+    Ok(())
 }
 
 /// Writes rates and totals. The column for shadow appears only if it has a number.
