@@ -26,7 +26,7 @@ fn options_of_earlier_versions_are_accepted_and_in_no_help() {
 #[test]
 fn the_old_and_the_new_option_together_are_refused() {
     for (old, new, shown) in [
-        ("--strangers=5/s", "--unknown=5/s", "--unknown <RATE|off>"),
+        ("--strangers=5/s", "--unknown=5/s", "--unknown <RATE|auto|off>"),
         ("--max-logs=5", "--max-sliding-logs=5", "--max-sliding-logs <N>"),
     ] {
         let error = accepts(["attach", "eth0", old, new]).unwrap_err();

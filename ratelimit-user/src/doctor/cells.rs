@@ -32,11 +32,10 @@ fn unknown(rate: Option<u64>, is_learned: bool) -> Finding {
     let Some(rate) = rate.map(per_second) else {
         let why =
             "In a flood from forged addresses, every packet has a new source, and no limit for each source stops it.";
-        return Finding::note(Check::Unknown, "unknown sources are not limited", why)
-            .fixed_by("ratelimit set --unknown auto");
+        return Finding::note(Check::UnknownSources, "not limited", why).fixed_by("ratelimit set --unknown auto");
     };
-    let origin = if is_learned { "which is learned" } else { "which is set" };
-    Finding::ok(Check::Unknown, &format!("unknown sources have {rate} in total, {origin}"))
+    let learned = if is_learned { ", a learned rate" } else { "" };
+    Finding::ok(Check::UnknownSources, &format!("limited to {rate} in total{learned}"))
 }
 
 /// `crowded` is the number of crowded cells, if there is a default limit.
@@ -69,8 +68,8 @@ mod tests {
     fn a_missing_limit_of_unknown_sources_is_a_note() {
         let missing = unknown(None, false);
         assert_eq!((missing.severity, missing.fix.as_deref()), (Severity::Note, Some("ratelimit set --unknown auto")));
-        assert_eq!(unknown(Some(100_000), true).what, "unknown sources have 100k/s in total, which is learned");
-        assert_eq!(unknown(Some(10_000), false).what, "unknown sources have 10k/s in total, which is set");
+        assert_eq!(unknown(Some(100_000), true).what, "limited to 100k/s in total, a learned rate");
+        assert_eq!(unknown(Some(10_000), false).what, "limited to 10k/s in total");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub enum Check {
     /// Whether there are enough cells.
     Cells,
     /// Whether unknown sources are limited.
-    Unknown,
+    UnknownSources,
     /// Packets that passed because the program could not decide.
     FailOpen,
     /// Whether the table of bans was full.

@@ -211,7 +211,7 @@ fn a_learned_rate_is_shown_with_its_origin() {
     assert!(text.contains(line), "{text}");
     assert!(ratelimit.ok("why 10.9.0.5").contains("it shares 100k/s with all unknown sources"));
     let doctor = ratelimit.run("doctor eth0").stdout;
-    assert!(doctor.contains("unknown sources have 100k/s in total, which is learned"), "{doctor}");
+    assert!(doctor.contains("unknown-sources: limited to 100k/s in total, a learned rate"), "{doctor}");
     // An operator who sets it again lets the program learn anew.
     ratelimit.ok("set --unknown off");
     ratelimit.ok("set --unknown auto");
