@@ -9,6 +9,7 @@ use super::*;
 
 mod callers;
 mod certificates;
+mod crowdsec;
 mod fleet;
 mod limits;
 mod requests;
