@@ -10,7 +10,6 @@ pub mod controller;
 mod crowdsec;
 pub mod dataplane;
 pub mod doctor;
-#[allow(dead_code, unused_imports)]
 mod fetch;
 pub mod fleet;
 pub mod layer;

@@ -9,7 +9,15 @@ use std::{
 
 use ratelimit_common::rules::list::{LISTS_MAX, PATH_BYTES};
 
-use super::{policies::Policies, problem::advice, table::Table};
+use super::{
+    daemon::{
+        kept::Kept,
+        remote::{self, Remote},
+    },
+    policies::Policies,
+    problem::advice,
+    table::Table,
+};
 use crate::{
     dataplane::lists::{
         action::Action,
@@ -24,8 +32,10 @@ use crate::{
 pub struct PlannedList {
     /// Its name.
     pub name: String,
-    /// The file with its entries.
+    /// The file with its entries. For a list on a server, it is the copy of the daemon.
     pub file: PathBuf,
+    /// The server that it comes from. None for a file of the operator.
+    pub(crate) remote: Option<Remote>,
     /// What it does.
     pub action: Action,
     /// What its file has, or why the file cannot be used.
@@ -43,8 +53,11 @@ pub struct Content {
     pub(crate) bad: Vec<Bad>,
 }
 
-/// Keys of a list.
+/// Keys of each list.
 const KEYS: [&str; 3] = ["name", "file", "action"];
+
+/// Said about the copy of a list that was never fetched.
+const NOT_FETCHED: &str = "has not been fetched yet";
 
 /// Reads the lists, and the files that they name.
 pub(super) fn read(top: &Table<'_>, policies: &Policies) -> Vec<PlannedList> {
@@ -55,6 +68,8 @@ pub(super) fn read(top: &Table<'_>, policies: &Policies) -> Vec<PlannedList> {
             table.wrong(format!("{} is listed twice: choose another name", list.name));
         } else if lists.len() == LISTS_MAX as usize {
             table.wrong(format!("at most {LISTS_MAX} lists are possible"));
+        } else if lists.iter().any(|other| is_shared(other, &list)) {
+            table.wrong("another list has this copy: write another path into copy".to_owned());
         } else {
             lists.push(list);
         }
@@ -62,36 +77,60 @@ pub(super) fn read(top: &Table<'_>, policies: &Policies) -> Vec<PlannedList> {
     lists
 }
 
+/// Returns whether the daemon would write the file of one list for another one.
+fn is_shared(one: &PlannedList, other: &PlannedList) -> bool {
+    one.file == other.file && (one.remote.is_some() || other.remote.is_some())
+}
+
 fn of_table(table: &Table<'_>, policies: &Policies) -> Option<PlannedList> {
-    let is_good = table.expect_keys(&KEYS, &[]);
-    let missing = |key: &str| {
-        let value = table.get(key);
-        if value.is_none() {
-            table.wrong(format!("{key} is missing"));
-        }
-        value
+    let Some(name) = table.get("name") else {
+        table.wrong("name is missing");
+        return None;
     };
-    let (name, file) = (missing("name"), missing("file"));
     let action = match table.get("action") {
         None => Some(Action::Deny),
         Some(action) => policies.of_list(action),
     };
-    let (name_text, file_text) = (name?.text()?, file?.text()?);
+    let name_text = name.text()?;
     if !is_name(name_text) {
-        name?.wrong("expected up to 32 letters, digits, `.`, `_` and `-`, beginning with none of `.` and `-`");
+        name.wrong("expected up to 32 letters, digits, `.`, `_` and `-`, beginning with none of `.` and `-`");
         return None;
     }
-    let (action, path) = (action.filter(|_| is_good)?, PathBuf::from(file_text));
-    if !path.is_absolute() {
-        file?.wrong("expected an absolute path, such as /etc/ratelimit/feed.txt");
-        return None;
-    }
-    if path.as_os_str().len() > PATH_BYTES {
-        file?.wrong(format!("the path is longer than {PATH_BYTES} bytes: move the file"));
+    let (path, remote) = match (table.get("file"), table.get("url")) {
+        (Some(_), Some(url)) => {
+            url.wrong("the list has a file already: remove file or url");
+            return None;
+        }
+        (None, None) => {
+            table.wrong("file or url is missing");
+            return None;
+        }
+        (Some(file), None) => {
+            remote::none(table, &KEYS)?;
+            let path = PathBuf::from(file.text()?);
+            if !path.is_absolute() {
+                file.wrong("expected an absolute path, such as /etc/ratelimit/feed.txt");
+                return None;
+            }
+            (path, None)
+        }
+        (None, Some(_)) => {
+            let (remote, copy) = remote::read(table, &KEYS, name_text)?;
+            (copy, Some(remote))
+        }
+    };
+    if path.as_os_str().len() > PATH_BYTES
+        && let Some(value) = table.get("file").or(table.get("copy"))
+    {
+        value.wrong(format!("the path is longer than {PATH_BYTES} bytes: move the file"));
         return None;
     }
     let metadata = fs::metadata(&path).ok();
-    Some(PlannedList { name: name_text.to_owned(), content: content(&path), file: path, action, metadata })
+    let content = match &remote {
+        Some(remote) if Kept::of(&path, remote.address.as_str()).is_none() => Err(NOT_FETCHED.to_owned()),
+        _ => content(&path),
+    };
+    Some(PlannedList { name: name_text.to_owned(), content, file: path, remote, action: action?, metadata })
 }
 
 /// Reads the file of a list.

@@ -8,7 +8,10 @@ use ratelimit_common::{
 };
 use serde::Serialize;
 
-use super::saved::{Saved, spec};
+use super::{
+    daemon::remote,
+    saved::{Saved, spec},
+};
 use crate::{
     dataplane::{
         Error,
@@ -34,7 +37,10 @@ pub(super) struct Lists {
 #[derive(Debug, Serialize)]
 struct List {
     name: String,
-    file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(flatten)]
+    remote: Option<remote::Saved>,
     action: String,
 }
 
@@ -83,7 +89,14 @@ impl Lists {
                 policy
             }
         };
-        self.list.push(List { name: name.clone(), file: file.to_string_lossy().into_owned(), action });
+        let remote = remote::Saved::of(file, name);
+        if remote.is_some() {
+            self.omitted.push(format!(
+                "# The list {name} comes from a server. Other keys of it, such as every and token-file, are left out.\n"
+            ));
+        }
+        let file = remote.is_none().then(|| file.to_string_lossy().into_owned());
+        self.list.push(List { name: name.clone(), file, remote, action });
     }
 
     /// Returns comments on the lists that are left out.

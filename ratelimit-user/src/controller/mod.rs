@@ -5,6 +5,7 @@ pub mod change;
 pub mod confirm;
 pub(crate) mod crowdsec;
 pub mod daemon;
+pub mod downloads;
 pub mod events;
 pub(crate) mod fleet;
 pub mod metrics;

@@ -162,6 +162,11 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
             let why = "The daemon reads the file of the list again when that changes.";
             Finding::warning(Check::Daemon, &list.to_string(), why)
         }));
+        findings.extend(state.remote_lists.iter().filter_map(|list| {
+            let what = format!("list {}: {} is not fetched: {}", list.name, list.url, list.failure.as_ref()?);
+            let why = format!("The last success: {}. The daemon tries again within an hour.", list.age());
+            Some(Finding::warning(Check::Daemon, &what, &why).fixed_by(format!("ratelimit reload{}", of_pins(pins))))
+        }));
         findings.extend(state.crowdsec.as_ref().map(crowdsec_finding));
         findings.extend(state.stops.as_ref().map(|stops| stops_finding(stops, &state.file)));
     }

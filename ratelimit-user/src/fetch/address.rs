@@ -74,6 +74,11 @@ impl Address {
         self.0.scheme() == "https"
     }
 
+    /// Returns whether others could read or change what its server sends.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.is_encrypted() && !self.is_loopback()
+    }
+
     /// Returns whether the server is this host.
     pub(crate) fn is_loopback(&self) -> bool {
         match self.0.host() {

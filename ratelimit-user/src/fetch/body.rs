@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::error::FetchError;
+use super::error::{FetchError, broken};
 
 /// The body of an answer, which arrives while it is read. An error that is no [`FetchError`] does not occur.
 pub(crate) struct Body {
@@ -56,9 +56,9 @@ impl Body {
             let incoming = &mut self.incoming;
             let frame = runtime.block_on(async { timeout_at(end, incoming.frame()).await });
             let Some(frame) = frame.map_err(|_| FetchError::Late(time))? else { return Ok(None) };
-            let broken = |error: hyper::Error| super::get::broken(&self.server, &error);
+            let failed = |error: hyper::Error| broken(&self.server, &error);
             // Trailers say nothing about the body.
-            let Ok(bytes) = frame.map_err(broken)?.into_data() else { continue };
+            let Ok(bytes) = frame.map_err(failed)?.into_data() else { continue };
             self.received = self.received.saturating_add(bytes.len() as u64);
             return if self.received > most { Err(FetchError::Large(most)) } else { Ok(Some(bytes)) };
         }

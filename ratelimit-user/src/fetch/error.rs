@@ -1,6 +1,8 @@
 //! What can go wrong on the way to an answer.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
+
+use crate::text::excerpt::message;
 
 /// Reason why there is no answer, or no whole body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,10 +46,23 @@ pub(crate) enum FetchError {
     /// A redirect leads nowhere, or to another kind of address.
     #[error("the server redirects to no address of http or https")]
     Location,
-    /// A redirect gives up encryption.
-    #[error("the server redirects from https to http, which is not followed")]
+    /// A redirect gives up encryption, or leads to this host.
+    #[error("the server redirects from https to http, or to this host, which is not followed")]
     Downgrade,
     /// The system has no thread or file for the request.
     #[error("the system refuses: {0}")]
     System(String),
+}
+
+/// Returns the error for a connection that breaks.
+pub(super) fn broken(server: &str, error: &hyper::Error) -> FetchError {
+    FetchError::Broken { server: server.to_owned(), error: innermost(error) }
+}
+
+/// Returns the text of the innermost error, which says most.
+pub(super) fn innermost(mut error: &(dyn Error + 'static)) -> String {
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    message(&error.to_string())
 }

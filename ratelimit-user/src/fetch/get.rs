@@ -1,6 +1,6 @@
 //! One request, and the redirects that it leads to.
 
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use http_body_util::Empty;
@@ -21,10 +21,10 @@ use tower_service::Service as _;
 use super::{
     address::Address,
     body::{Body, Bounds},
-    error::FetchError,
+    error::{FetchError, broken, innermost},
     trust::{self, Trust},
 };
-use crate::{text::excerpt::message, wire};
+use crate::wire;
 
 /// The most time for a connection, in which all addresses of the host are tried.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -102,7 +102,7 @@ impl Get {
             }
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
             let next = location.and_then(|location| address.join(location)).ok_or(FetchError::Location)?;
-            if address.is_encrypted() && !next.is_encrypted() {
+            if !may_follow(&address, &next) {
                 return Err(FetchError::Downgrade);
             }
             if !next.has_origin_of(&address) {
@@ -113,6 +113,12 @@ impl Get {
         }
         Err(FetchError::Redirects(self.redirects))
     }
+}
+
+/// Returns whether a redirect loses no protection, and does not have this host ask itself for others.
+fn may_follow(from: &Address, to: &Address) -> bool {
+    let is_exposed = from.is_encrypted() && !to.is_encrypted() || to.is_open() && !from.is_open();
+    !is_exposed && (!to.is_loopback() || from.is_loopback())
 }
 
 fn is_redirect(status: StatusCode) -> bool {
@@ -157,17 +163,4 @@ async fn connect(address: &Address, trust: &Trust) -> Result<Box<dyn wire::Strea
     let name = address.server_name().ok_or(FetchError::Location)?;
     let stream = trust.connector()?.connect(name, stream).await;
     Ok(Box::new(stream.map_err(|error| FetchError::Encryption { server, error: trust::problem(&error) })?))
-}
-
-/// Returns the error for a connection that breaks.
-pub(super) fn broken(server: &str, error: &hyper::Error) -> FetchError {
-    FetchError::Broken { server: server.to_owned(), error: innermost(error) }
-}
-
-/// Returns the text of the innermost error, which says most.
-fn innermost(mut error: &(dyn Error + 'static)) -> String {
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    message(&error.to_string())
 }

@@ -9,7 +9,6 @@ pub(crate) mod trust;
 
 pub(crate) use self::{
     address::{Address, AddressError},
-    body::Body,
     error::FetchError,
     get::{Answer, Get},
     trust::Trust,

@@ -145,6 +145,8 @@ fn redirects_are_bounded_and_keep_to_http() {
         let bad = server_of(vec![answer("302 Found", location, "")]);
         assert_eq!(fetch(get(&format!("http://127.0.0.1:{}/", bad.port))), Err(FetchError::Location));
     }
+    let open = server_of(vec![answer("302 Found", "Location: http://feeds.example/\r\n", "")]);
+    assert_eq!(fetch(get(&format!("http://127.0.0.1:{}/", open.port))), Err(FetchError::Downgrade));
     let (authority, encryption) = certified("localhost");
     let plain = server(Some(encryption), vec![answer("302 Found", "Location: http://127.0.0.1/\r\n", "")]);
     let get = get(&format!("https://localhost:{}/", plain.port));

@@ -12,6 +12,33 @@ const LANGUAGE: &str = "toml";
 /// A file that the documents name, and that a machine may lack.
 const PASSWORD: &str = "/etc/ratelimit/password";
 
+/// Returns the file in the ConfigMap for Kubernetes.
+fn of_kubernetes() -> (String, String) {
+    let name = "dist/kubernetes/daemonset.yaml";
+    let text = fs::read_to_string(root().join(name)).unwrap();
+    let (_, rest) = text.split_once("  ratelimit.toml: |\n").unwrap();
+    let lines = rest.lines().take_while(|line| *line != "---");
+    (name.to_owned(), lines.map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line))).collect())
+}
+
+/// Returns the template for Ansible with values.
+fn of_ansible() -> (String, String) {
+    let name = "dist/ansible/ratelimit.toml.j2";
+    let mut text = fs::read_to_string(root().join(name)).unwrap();
+    for (placeholder, value) in [
+        ("{{ ansible_managed }}", "Ansible managed"),
+        ("{{ ratelimit_interfaces | to_json }}", "[\"eth0\"]"),
+        ("{{ ratelimit_allow | to_json }}", "[\"192.0.2.0/24\"]"),
+        ("{{ ratelimit_shadow | bool | to_json }}", "true"),
+        ("{{ ratelimit_packets }}", "1000/s"),
+    ] {
+        assert!(text.contains(placeholder), "{placeholder}");
+        text = text.replace(placeholder, value);
+    }
+    assert!(!text.contains("{{"), "{text}");
+    (name.to_owned(), text)
+}
+
 #[test]
 fn every_configuration_file_in_the_documents_is_good() {
     let sandbox = Sandbox::new();
@@ -23,7 +50,8 @@ fn every_configuration_file_in_the_documents_is_good() {
         let blocks = page.blocks.iter().filter(|block| block.language == LANGUAGE);
         files.extend(blocks.map(|block| (format!("{}:{}", page.name, block.line), block.code.clone())));
     }
-    assert!(files.len() > 1, "no document shows a configuration file");
+    files.extend([of_kubernetes(), of_ansible()]);
+    assert!(files.len() > 3, "no document shows a configuration file");
     let password = folder.file().with_file_name("password");
     fs::write(&password, "a-password-of-the-documents").unwrap();
     fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();

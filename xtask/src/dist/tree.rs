@@ -26,7 +26,7 @@ pub(super) const BILL: &str = "usr/share/doc/ratelimit/bill-of-materials.cdx.jso
 pub(super) const ZSH: &str = "usr/share/zsh/vendor-completions/_ratelimit";
 
 /// Files of the sources, and their folders or names in a package.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 15] = [
     ("dist/package/ratelimit.toml", "etc/ratelimit/ratelimit.toml"),
     ("dist/fail2ban/ratelimit.conf", "etc/fail2ban/action.d/ratelimit.conf"),
     ("dist/ratelimit.toml", "usr/share/ratelimit/ratelimit.toml"),
@@ -34,6 +34,9 @@ const FILES: [(&str, &str); 12] = [
     ("dist/grafana-check.json", "usr/share/ratelimit/grafana-check.json"),
     ("dist/ratelimit.rules.yml", "usr/share/ratelimit/ratelimit.rules.yml"),
     ("dist/ratelimit-check.rules.yml", "usr/share/ratelimit/ratelimit-check.rules.yml"),
+    ("dist/ansible/playbook.yml", "usr/share/ratelimit/ansible/playbook.yml"),
+    ("dist/ansible/ratelimit.toml.j2", "usr/share/ratelimit/ansible/ratelimit.toml.j2"),
+    ("dist/kubernetes/daemonset.yaml", "usr/share/ratelimit/kubernetes/daemonset.yaml"),
     ("dist/package/copyright", "usr/share/doc/ratelimit/copyright"),
     ("CHANGELOG.md", "usr/share/doc/ratelimit/CHANGELOG.md"),
     ("LICENSE-APACHE", "usr/share/doc/ratelimit/LICENSE-APACHE"),

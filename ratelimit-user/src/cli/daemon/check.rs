@@ -102,6 +102,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             let skipped = config.lists.iter().flat_map(skipped).collect();
             let requests = requests::read(&arguments.file)?;
             let mut warnings = warnings::of(&config, &requests, SystemTime::now());
+            warnings.extend(config.lists.iter().filter_map(not_fetched));
             let serve = of_serve(&requests, &mut warnings);
             for warning in &warnings {
                 writeln!(io::stderr(), "ratelimit: warning: {file}: {}", escaped(warning))?;
@@ -146,14 +147,20 @@ fn of_serve(requests: &Requests, warnings: &mut Vec<String>) -> Vec<String> {
     nothing.into_iter().chain(certificate.err()).collect()
 }
 
-/// Returns the lists whose files cannot be used.
+/// Returns that the daemon has to fetch a list first.
+fn not_fetched(list: &PlannedList) -> Option<String> {
+    let (remote, reason) = (list.remote.as_ref()?, list.content.as_ref().err()?);
+    Some(format!("list {}: {} {reason}: the daemon fetches {}", list.name, list.file.display(), remote.address))
+}
+
+/// Returns the lists whose files cannot be used. A copy that the daemon fetches is none of them.
 fn of_lists(config: &Config) -> Vec<ListProblem> {
     let problem = |list: &PlannedList| {
         let (name, file, reason) = (&list.name, list.file.display(), list.content.as_ref().err()?);
         let message = format!("list {name}: {file} {reason}, so the daemon keeps the previous list, if there is one");
         Some(ListProblem { list: name.clone(), message })
     };
-    config.lists.iter().filter_map(problem).collect()
+    config.lists.iter().filter(|list| list.remote.is_none()).filter_map(problem).collect()
 }
 
 /// Returns the first lines of a list that cannot be used.

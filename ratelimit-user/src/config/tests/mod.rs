@@ -12,6 +12,7 @@ mod certificates;
 mod crowdsec;
 mod fleet;
 mod limits;
+mod remote_lists;
 mod requests;
 mod rules;
 mod settings;

@@ -128,6 +128,7 @@ impl InForce {
             few_rules: self.few_rules.clone(),
             lists: self.lists.clone(),
             unusable_lists: self.unusable_lists.clone(),
+            remote_lists: Vec::new(),
             stops: None,
             crowdsec: None,
             last_minute: None,

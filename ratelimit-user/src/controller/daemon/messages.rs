@@ -5,7 +5,7 @@ use crate::{
     controller::{
         change::{applied::Applied, left::PartlyUndone},
         notify::journal::Level,
-        socket::request::UnusableList,
+        socket::request::{RemoteList, UnusableList},
     },
     dataplane::{Error, debts::restore::Restored, program::values::Difference},
 };
@@ -88,6 +88,12 @@ pub(super) fn fleet_change(before: Option<&Fleet>, now: Option<&Fleet>) -> Optio
             (!keys.is_empty()).then(|| format!("fleet changed: {}", keys.join(", ")))
         }
     }
+}
+
+/// Returns that the lists on servers are fetched now, and how old their copies are. None without any.
+pub(super) fn fetched_now(lists: &[RemoteList]) -> Option<String> {
+    let lists = lists.iter().map(|list| format!("{} (last: {})", list.name, list.age()));
+    names("; lists that are fetched now:", lists)
 }
 
 /// Returns the lines of a list's file that cannot be used. None without any.

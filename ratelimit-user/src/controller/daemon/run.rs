@@ -21,13 +21,13 @@ use super::{
     minute::{self, Minute},
     rights,
     saver::Saver,
-    state::Daemon,
+    state::{Daemon, Services},
     watch::Watch,
 };
 use crate::{
     config::problem::ConfigError,
     controller::{
-        crowdsec,
+        crowdsec, downloads,
         events::{changes::record_of_daemon, watcher::STEP},
         fleet, metrics,
         notify::{
@@ -77,10 +77,13 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let stops = stops::Service::start(pins)?;
     let crowdsec = crowdsec::Service::start(pins)?;
     let fleet = fleet::service::Service::start(pins, stops.desk())?;
-    let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown(), stops.shown(), crowdsec.shown())?;
-    let mut daemon = Daemon::new(pins, file, force, metrics, fleet, stops, crowdsec);
+    let downloads = downloads::Service::start()?;
+    let shown = (fleet.shown(), stops.shown(), downloads.shown(), crowdsec.shown());
+    let metrics = metrics::Service::start(pins, server.metrics()?, shown)?;
+    let services = Services { metrics, fleet, stops, downloads, crowdsec };
+    let mut daemon = Daemon::new(pins, file, force, services);
     daemon.start()?;
-    let mut waiting = Waiting::at(daemon.desk());
+    let mut waiting = Waiting::at(daemon.fleet.desk());
     journal::never_wait();
     let (mut feeds, mut saver) = (Feeds::default(), Saver::of(pins));
     let mut watchdog = Watchdog::new();
@@ -204,7 +207,7 @@ async fn serve(
         Ok(Request::Rules(request, who)) => return waiting.answer(request, who, write).await.map(|()| daemon),
         Ok(Request::Stops(address)) => reply = Reply::Stops(daemon.stops.of_address(&address)),
         Ok(Request::StopEvents(number)) => reply = Reply::StopEvents(daemon.stops.events_after(number)),
-        Ok(Request::Fleet) => reply = Reply::Fleet(daemon.fleet()),
+        Ok(Request::Fleet) => reply = Reply::Fleet(daemon.fleet.status()),
         Ok(Request::ReloadBy(caller)) => {
             // An allow outranks every rule, so only root can cause one.
             let caller = Caller { declines: caller.declines || user != Some(rights::ROOT), ..caller };

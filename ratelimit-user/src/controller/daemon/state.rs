@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     in_force::InForce,
     memory,
-    messages::{allowed_ssh, failure, fleet_change, level, skipped_lines, text},
+    messages::{allowed_ssh, failure, fetched_now, fleet_change, level, skipped_lines, text},
     saver::load,
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
             applied::Applied,
             apply,
         },
-        crowdsec,
+        crowdsec, downloads,
         events::changes::record_of_daemon,
         fleet, metrics,
         notify::{
@@ -37,7 +37,6 @@ use crate::{
         state, stops,
     },
     dataplane::{debts::Saved, instance::daemon_lock::DaemonLock},
-    fleet::status::Status,
     ssh::{self, ProtectedSessions},
 };
 
@@ -52,9 +51,10 @@ pub(super) struct Daemon {
     /// The file that is in force.
     pub(super) in_force: InForce,
     metrics: metrics::Service,
-    fleet: fleet::service::Service,
+    pub(super) fleet: fleet::service::Service,
     /// Where applications ask to stop clients.
     pub(super) stops: stops::Service,
+    downloads: downloads::Service,
     crowdsec: crowdsec::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
@@ -62,6 +62,15 @@ pub(super) struct Daemon {
     state: Option<state::Owned>,
     /// What waits because another command had the lock of the instance.
     late: Late,
+}
+
+/// What follows the tables of a file on threads of its own.
+pub(super) struct Services {
+    pub(super) metrics: metrics::Service,
+    pub(super) fleet: fleet::service::Service,
+    pub(super) stops: stops::Service,
+    pub(super) downloads: downloads::Service,
+    pub(super) crowdsec: crowdsec::Service,
 }
 
 /// Work that was given up because another command had the lock of the instance.
@@ -82,15 +91,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// Returns a daemon that has not applied its file yet.
-    pub(super) fn new(
-        pins: &Path,
-        file: &Path,
-        force: bool,
-        metrics: metrics::Service,
-        fleet: fleet::service::Service,
-        stops: stops::Service,
-        crowdsec: crowdsec::Service,
-    ) -> Self {
+    pub(super) fn new(pins: &Path, file: &Path, force: bool, services: Services) -> Self {
+        let Services { metrics, fleet, stops, downloads, crowdsec } = services;
         Self {
             pins: pins.to_owned(),
             file: file.to_owned(),
@@ -100,6 +102,7 @@ impl Daemon {
             metrics,
             fleet,
             stops,
+            downloads,
             crowdsec,
             daemon_lock: None,
             state: None,
@@ -147,6 +150,7 @@ impl Daemon {
         applied.settings.extend(changed.into_iter().filter(|_| !is_first));
         self.crowdsec.follow(config.crowdsec.as_ref());
         self.fleet.join(config.fleet.clone());
+        self.downloads.follow(&config.lists);
         self.in_force = InForce::new(&self.file, config, &applied);
         Ok(applied)
     }
@@ -173,7 +177,8 @@ impl Daemon {
         self.metrics.record_reload(outcome.is_ok());
         match outcome {
             Ok(applied) => {
-                let text = format!("{}: reloaded, {}", self.file.display(), text(&applied));
+                let fetched = caller.and_then(|_| fetched_now(&self.downloads.fetch_now())).unwrap_or_default();
+                let text = format!("{}: reloaded, {}{fetched}", self.file.display(), text(&applied));
                 say(level(&applied), &text);
                 record_of_daemon(&self.pins, &text);
                 service_manager::ready(&self.in_force.status());
@@ -267,22 +272,9 @@ impl Daemon {
         memory::release();
     }
 
-    /// Returns where operators ask about the shared rules of the fleet.
-    pub(super) fn desk(&self) -> fleet::service::Desk {
-        self.fleet.desk()
-    }
-
-    /// Returns what the host knows of its fleet. None without one.
-    pub(super) fn fleet(&self) -> Option<Status> {
-        self.fleet.status()
-    }
-
     /// Returns the file that is in force, and what it requests. Takes no lock of the instance.
     pub(super) fn file_state(&self) -> Result<FileState> {
-        Ok(FileState {
-            stops: self.stops.state(),
-            crowdsec: self.crowdsec.state(),
-            ..self.in_force.state(&self.file, &self.pins)?
-        })
+        let (stops, remote_lists, crowdsec) = (self.stops.state(), self.downloads.lists(), self.crowdsec.state());
+        Ok(FileState { stops, remote_lists, crowdsec, ..self.in_force.state(&self.file, &self.pins)? })
     }
 }

@@ -18,16 +18,14 @@ use super::families::{
 };
 use crate::{
     config::listed::Listed,
-    controller::{crowdsec, fleet::service::Shown, stops},
+    controller::{crowdsec, downloads, fleet, stops},
     dataplane::{Error, instance::read_only::View},
 };
 
 /// Reads metrics.
 pub(super) struct Scraper {
     pins: PathBuf,
-    fleet: Shown,
-    stops: stops::Shown,
-    crowdsec: crowdsec::Shown,
+    shown: Shown,
     started: SystemTime,
     daemon: Mutex<Daemon>,
     /// Locked by one reading at a time.
@@ -35,6 +33,9 @@ pub(super) struct Scraper {
     /// Admits one reading at a time.
     turn: Arc<Semaphore>,
 }
+
+/// What other parts of the daemon show: the fleet, stopped clients, lists on servers, and CrowdSec.
+pub(crate) type Shown = (fleet::service::Shown, stops::Shown, downloads::Shown, crowdsec::Shown);
 
 /// Values that the daemon's main thread sets.
 #[derive(Debug, Clone, Default)]
@@ -45,12 +46,10 @@ struct Daemon {
 }
 
 impl Scraper {
-    pub(super) fn new(pins: &Path, fleet: Shown, stops: stops::Shown, crowdsec: crowdsec::Shown) -> Self {
+    pub(super) fn new(pins: &Path, shown: Shown) -> Self {
         Self {
             pins: pins.to_owned(),
-            fleet,
-            stops,
-            crowdsec,
+            shown,
             started: SystemTime::now(),
             daemon: Mutex::default(),
             reported: Mutex::default(),
@@ -95,12 +94,14 @@ impl Scraper {
         let mut page = Page::default();
         page.extend(families::of_build());
         page.extend(daemon.reloads.families());
-        let fleet = self.fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (fleet, stops, lists, crowdsec) = &self.shown;
+        let fleet = fleet.lock().unwrap_or_else(PoisonError::into_inner).clone();
         page.extend(fleet.iter().flat_map(families::of_fleet));
-        let stops = self.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let stops = stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
         page.extend(families::of_stops(&stops));
-        let crowdsec = self.crowdsec.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let crowdsec = crowdsec.lock().unwrap_or_else(PoisonError::into_inner).clone();
         page.extend(crowdsec.iter().flat_map(families::of_crowdsec));
+        page.extend(families::of_remote(&lists.lists()));
         // A command may be replacing the instance, so a second try follows a failure.
         let instance = self.instance(&daemon).or_else(|_| self.instance(&daemon));
         page.extend([

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result};
 
 use super::{
     listener::Bound,
-    scraper::Scraper,
+    scraper::{Scraper, Shown},
     server::{TokenCheck, serve},
 };
 use crate::{
@@ -22,12 +22,7 @@ use crate::{
         daemon::metrics::{Listen, Metrics, Token},
         listed::Listed,
     },
-    controller::{
-        crowdsec,
-        fleet::service::Shown,
-        stops,
-        tasks::{Task, Tasks},
-    },
+    controller::tasks::{Task, Tasks},
 };
 
 /// Serves metrics until it is dropped.
@@ -59,15 +54,9 @@ struct Open {
 
 impl Service {
     /// Serves the metrics of the instance with these pins on a socket.
-    pub(crate) fn start(
-        pins: &Path,
-        socket: UnixListener,
-        fleet: Shown,
-        stops: stops::Shown,
-        crowdsec: crowdsec::Shown,
-    ) -> Result<Self> {
+    pub(crate) fn start(pins: &Path, socket: UnixListener, shown: Shown) -> Result<Self> {
         let tasks = Tasks::start("metrics")?;
-        let scraper = Arc::new(Scraper::new(pins, fleet, stops, crowdsec));
+        let scraper = Arc::new(Scraper::new(pins, shown));
         tasks.run(serve(Bound::Unix(socket), Arc::default(), Arc::clone(&scraper)));
         Ok(Self { scraper, address: None, tasks })
     }
@@ -135,13 +124,7 @@ mod tests {
     #[test]
     fn an_address_that_a_file_removes_refuses_connections_at_once() -> Result<()> {
         let name = unix::net::SocketAddr::from_abstract_name(format!("ratelimit-metrics-{}", process::id()))?;
-        let mut service = Service::start(
-            Path::new("/nonexistent"),
-            UnixListener::bind_addr(&name)?,
-            Shown::default(),
-            stops::Shown::default(),
-            crowdsec::Shown::default(),
-        )?;
+        let mut service = Service::start(Path::new("/nonexistent"), UnixListener::bind_addr(&name)?, Shown::default())?;
         for _ in 0..1_000 {
             let listen = Listen { address: (Ipv4Addr::LOCALHOST, 0).into(), token: None };
             let added = service.prepare(&Metrics { listen: Some(listen), sources: 0 })?;

@@ -1,7 +1,8 @@
 //! Requests of commands, and the answers.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::rules::{RulesReply, RulesRequest};
@@ -11,6 +12,7 @@ use crate::{
     fleet::status::Status,
     ssh::Session,
     stops::{Events, State, Stop},
+    text::units,
 };
 
 /// A request in one line of JSON.
@@ -141,6 +143,9 @@ pub struct FileState {
     /// Its lists whose files could not be used.
     #[serde(default)]
     pub unusable_lists: Vec<UnusableList>,
+    /// Its lists that lie on servers.
+    #[serde(default)]
+    pub remote_lists: Vec<RemoteList>,
     /// Why its state file was not written last. None if it was, or if there is none.
     #[serde(default)]
     pub unsaved: Option<String>,
@@ -179,6 +184,30 @@ impl fmt::Display for UnusableList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.is_in_force { "the previous list stays in force" } else { "the list is not in force" };
         write!(f, "list {}: {} {}, so {state}", self.name, self.file, self.reason)
+    }
+}
+
+/// A list of the file that lies on a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteList {
+    /// Its name.
+    pub name: String,
+    /// Its address, without the query.
+    pub url: String,
+    /// When its content last changed. None if it was never fetched.
+    pub changed_at: Option<Timestamp>,
+    /// When the server last said that the copy of the daemon is its list.
+    pub checked_at: Option<Timestamp>,
+    /// Why the last request failed. None if it did not.
+    pub failure: Option<String>,
+}
+
+impl RemoteList {
+    /// Returns how long ago the server last said that the copy is its list, in words.
+    #[must_use]
+    pub fn age(&self) -> String {
+        let age = |at| Duration::try_from(Timestamp::now().duration_since(at)).unwrap_or_default();
+        self.checked_at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", units::write_duration(age(at))))
     }
 }
 

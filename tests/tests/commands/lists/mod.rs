@@ -1,7 +1,9 @@
 //! Named lists by command.
 
 mod file;
+mod server;
 mod ssh;
+mod unit;
 
 use std::fs;
 

@@ -29,7 +29,7 @@ const MEMORY: usize = 1 << 25;
 const ROUND: u64 = 100_000;
 
 /// Files of the package besides manual pages and licences.
-const FILES: [&str; 13] = [
+const FILES: [&str; 16] = [
     "/etc/fail2ban/action.d/ratelimit.conf",
     "/etc/ratelimit/ratelimit.toml",
     "/usr/lib/systemd/system/ratelimit-check.service",
@@ -37,8 +37,11 @@ const FILES: [&str; 13] = [
     "/usr/sbin/ratelimit",
     "/usr/share/bash-completion/completions/ratelimit",
     "/usr/share/fish/vendor_completions.d/ratelimit.fish",
+    "/usr/share/ratelimit/ansible/playbook.yml",
+    "/usr/share/ratelimit/ansible/ratelimit.toml.j2",
     "/usr/share/ratelimit/grafana-check.json",
     "/usr/share/ratelimit/grafana.json",
+    "/usr/share/ratelimit/kubernetes/daemonset.yaml",
     "/usr/share/ratelimit/ratelimit-check.rules.yml",
     "/usr/share/ratelimit/ratelimit.rules.yml",
     "/usr/share/ratelimit/ratelimit.toml",

@@ -9,7 +9,7 @@ use super::{
     interface::Interface,
 };
 use crate::{
-    controller::socket::request::{FileState, Unattached, UnusableList},
+    controller::socket::request::{FileState, RemoteList, Unattached, UnusableList},
     crowdsec,
     dataplane::{Instance, lists::listing},
     stops::State,
@@ -27,6 +27,8 @@ pub(super) struct File {
     pub(super) unattached: Vec<Unattached>,
     /// Lists of the file whose own files could not be used.
     pub(super) unusable_lists: Vec<UnusableList>,
+    /// Lists of the file that lie on servers.
+    pub(super) remote_lists: Vec<RemoteList>,
     /// What else differs from the file.
     pub(super) differences: Vec<Difference>,
     /// How the daemon answers applications that ask to stop clients. None without the table in the file.
@@ -40,8 +42,8 @@ impl File {
         let lists = listing::all(&instance.tables)?;
         state.look_up_lists(|name| lists.iter().any(|list| list.name == name && list.origin == CONFIG));
         let differences = differences(instance, interfaces, &state)?;
-        let FileState { file, refused, unattached, unusable_lists, stops, crowdsec, .. } = state;
+        let FileState { file, refused, unattached, unusable_lists, remote_lists, stops, crowdsec, .. } = state;
         let degraded = refused.is_some() || !unattached.is_empty() || !unusable_lists.is_empty();
-        Ok(Self { file, degraded, refused, unattached, unusable_lists, differences, stops, crowdsec })
+        Ok(Self { file, degraded, refused, unattached, unusable_lists, remote_lists, differences, stops, crowdsec })
     }
 }

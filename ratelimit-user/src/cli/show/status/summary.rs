@@ -85,6 +85,11 @@ fn file(out: &mut dyn Write, file: &File) -> io::Result<()> {
     for list in &file.unusable_lists {
         writeln!(out, "degraded: {list}")?;
     }
+    for list in &file.remote_lists {
+        if let Some(why) = &list.failure {
+            writeln!(out, "not fetched: list {}, last time {}: {}: {why}", list.name, list.age(), list.url)?;
+        }
+    }
     for Difference { name, running, file: wanted } in &file.differences {
         writeln!(out, "differs from {}: {name} is {running}, not {wanted}", file.file)?;
     }
@@ -123,6 +128,11 @@ fn limits(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         parts.push(format!("{} with {entries} {noun}", count(status.lists.len(), "list")));
     }
     writeln!(out, "rules: {}", if parts.is_empty() { "none".to_owned() } else { parts.join(", ") })?;
+    let remote = status.config.iter().flat_map(|file| &file.remote_lists);
+    let fetched: Vec<_> = remote.map(|list| format!("{} {}", list.name, list.age())).collect();
+    if !fetched.is_empty() {
+        writeln!(out, "lists from servers: {}", fetched.join(", "))?;
+    }
     let Some(file) = &status.config else { return Ok(()) };
     if let Some(stops) = &file.stops {
         writeln!(out, "stops: {stops}")?;

@@ -18,8 +18,8 @@ mod traffic;
 pub(super) use self::{
     build::families as of_build,
     daemon::{
-        crowdsec::families as of_crowdsec, fleet::families as of_fleet, process::families as of_process,
-        reloads::Reloads, stops::families as of_stops,
+        crowdsec::families as of_crowdsec, fleet::families as of_fleet, lists::families as of_remote,
+        process::families as of_process, reloads::Reloads, stops::families as of_stops,
     },
     top::Reported,
 };

@@ -2,6 +2,7 @@
 
 pub(in crate::controller::metrics) mod crowdsec;
 pub(in crate::controller::metrics) mod fleet;
+pub(in crate::controller::metrics) mod lists;
 pub(in crate::controller::metrics) mod process;
 pub(in crate::controller::metrics) mod reloads;
 pub(in crate::controller::metrics) mod stops;
