@@ -12,7 +12,7 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, IF_NONE_MATCH};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::PrivateKeyDer};
 
-use super::{error::FetchError, *};
+use super::*;
 
 /// A server that gives each connection the next of its answers.
 struct Server {

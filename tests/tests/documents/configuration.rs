@@ -56,12 +56,13 @@ fn every_configuration_file_in_the_documents_is_good() {
     fs::write(&password, "a-password-of-the-documents").unwrap();
     fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
     let signed = Authority::new("authority").sign(&["localhost"]);
-    let tls = [("check.pem", &signed.certificate), ("check.key", &signed.key)]
+    let crowdsec = "a-key-of-the-documents".to_owned();
+    let named_files = [("check.pem", &signed.certificate), ("check.key", &signed.key), ("crowdsec.key", &crowdsec)]
         .map(|(name, text)| (format!("/etc/ratelimit/{name}"), folder.add(name, text).display().to_string()));
     let mut findings = Vec::new();
     for (place, text) in files {
         let text = text.replace(PASSWORD, &password.display().to_string());
-        folder.write(&tls.iter().fold(text, |text, (named, made)| text.replace(named, made)));
+        folder.write(&named_files.iter().fold(text, |text, (named, made)| text.replace(named, made)));
         let output = ratelimit.run(&format!("check {}", folder.file().display()));
         if output.status != 0 {
             findings.push(format!("{place}: {}{}", output.stdout, output.stderr));

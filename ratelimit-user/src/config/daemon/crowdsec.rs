@@ -124,7 +124,7 @@ pub(in crate::config) fn read(top: &Table<'_>) -> Option<CrowdSec> {
         }
     };
     let key = secret::read(&key_file, KEY).map(Key).map_err(|problem| wrong("key-file", problem));
-    if !api.all.is_encrypted() && !api.all.is_loopback() {
+    if api.all.is_open() {
         wrong("url", "the key would be sent without encryption: write https://, or an address of this host".to_owned());
     }
     if !api.all.is_encrypted() && ca_file.is_some() {

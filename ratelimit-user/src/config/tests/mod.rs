@@ -9,6 +9,7 @@ use super::*;
 
 mod callers;
 mod certificates;
+mod crowdsec;
 mod fleet;
 mod limits;
 mod remote_lists;
@@ -147,7 +148,7 @@ fn every_problem_has_its_place_and_what_was_expected() {
         ("[defualt]\npackets = \"1/s\"", "1:2: defualt: unknown key: did you mean default?"),
         (
             "xyz = 1",
-            "1:1: xyz: unknown key: expected interfaces, interface, settings, default, allow, service, policy, list, rule, state, stops, metrics, fleet, \
+            "1:1: xyz: unknown key: expected interfaces, interface, settings, default, allow, service, policy, list, rule, state, stops, crowdsec, metrics, fleet, \
              serve, check, token",
         ),
         (

@@ -143,8 +143,14 @@ impl Bouncer {
         let outcome = outcome.map_err(|error| error.to_string()).and_then(|answer| self.believed(answer, question));
         match outcome {
             Ok(answer) => {
+                let is_first = self.decisions.is_none();
                 self.take(&answer, question);
                 self.put();
+                if is_first && self.list.problem().is_none() {
+                    let decisions = self.decisions.as_ref().map_or(0, Decisions::len);
+                    let text = format!("{decisions} decisions, {} entries in force", self.list.entries());
+                    self.api.tell(Level::Info, &text);
+                }
             }
             Err(error) => {
                 self.counts.failures += 1;

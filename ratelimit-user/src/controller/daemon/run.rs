@@ -21,7 +21,7 @@ use super::{
     minute::{self, Minute},
     rights,
     saver::Saver,
-    state::Daemon,
+    state::{Daemon, Services},
     watch::Watch,
 };
 use crate::{
@@ -85,7 +85,8 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
         lists: downloads.shown(),
     };
     let metrics = metrics::Service::start(pins, server.metrics()?, shown)?;
-    let mut daemon = Daemon::new(pins, file, force, metrics, fleet, stops, crowdsec, downloads);
+    let services = Services { metrics, fleet, stops, downloads, crowdsec };
+    let mut daemon = Daemon::new(pins, file, force, services);
     daemon.start()?;
     let mut waiting = Waiting::at(daemon.fleet.desk());
     journal::never_wait();

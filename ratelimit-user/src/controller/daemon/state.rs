@@ -54,14 +54,23 @@ pub(super) struct Daemon {
     pub(super) fleet: fleet::service::Service,
     /// Where applications ask to stop clients.
     pub(super) stops: stops::Service,
-    crowdsec: crowdsec::Service,
     downloads: downloads::Service,
+    crowdsec: crowdsec::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
     /// The state file of this daemon.
     state: Option<state::Owned>,
     /// What waits because another command had the lock of the instance.
     late: Late,
+}
+
+/// What follows the tables of a file on threads of its own.
+pub(super) struct Services {
+    pub(super) metrics: metrics::Service,
+    pub(super) fleet: fleet::service::Service,
+    pub(super) stops: stops::Service,
+    pub(super) downloads: downloads::Service,
+    pub(super) crowdsec: crowdsec::Service,
 }
 
 /// Work that was given up because another command had the lock of the instance.
@@ -82,16 +91,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// Returns a daemon that has not applied its file yet.
-    pub(super) fn new(
-        pins: &Path,
-        file: &Path,
-        force: bool,
-        metrics: metrics::Service,
-        fleet: fleet::service::Service,
-        stops: stops::Service,
-        crowdsec: crowdsec::Service,
-        downloads: downloads::Service,
-    ) -> Self {
+    pub(super) fn new(pins: &Path, file: &Path, force: bool, services: Services) -> Self {
+        let Services { metrics, fleet, stops, downloads, crowdsec } = services;
         Self {
             pins: pins.to_owned(),
             file: file.to_owned(),
@@ -101,8 +102,8 @@ impl Daemon {
             metrics,
             fleet,
             stops,
-            crowdsec,
             downloads,
+            crowdsec,
             daemon_lock: None,
             state: None,
             late: Late::default(),
@@ -273,11 +274,7 @@ impl Daemon {
 
     /// Returns the file that is in force, and what it requests. Takes no lock of the instance.
     pub(super) fn file_state(&self) -> Result<FileState> {
-        Ok(FileState {
-            stops: self.stops.state(),
-            crowdsec: self.crowdsec.state(),
-            remote_lists: self.downloads.lists(),
-            ..self.in_force.state(&self.file, &self.pins)?
-        })
+        let (stops, remote_lists, crowdsec) = (self.stops.state(), self.downloads.lists(), self.crowdsec.state());
+        Ok(FileState { stops, remote_lists, crowdsec, ..self.in_force.state(&self.file, &self.pins)? })
     }
 }

@@ -2,6 +2,7 @@
 
 mod awaited;
 mod changes;
+mod crowdsec;
 mod footprint;
 mod lost;
 mod manager;
