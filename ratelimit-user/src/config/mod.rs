@@ -34,6 +34,7 @@ use self::{
         metrics::{self, Metrics},
         state::{self, StateFile},
         stops::{self, Stops},
+        view::{self, View},
     },
     parts::Parts,
     policies::Policies,
@@ -70,6 +71,8 @@ pub struct Config {
     pub state: Option<StateFile>,
     /// Where applications ask to stop clients. None if they cannot.
     pub stops: Option<Stops>,
+    /// Where other programs read what the daemon shows.
+    pub view: Option<View>,
 }
 
 /// An interface to attach to.
@@ -193,7 +196,8 @@ fn add_rules(text: &str, into: &mut rules::Rules<'_>) -> bool {
 fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::Rules<'_>)) -> Config {
     top.expect_keys(&table::TOP, &[]);
     let (interfaces, metrics, state) = (interfaces(page, top), metrics::read(top), state::read(top));
-    let mut config = Config { interfaces, metrics, state, stops: stops::read(top), ..Config::default() };
+    let mut config =
+        Config { interfaces, metrics, state, stops: stops::read(top), view: view::read(top), ..Config::default() };
     if let Some(table) = top.get("settings").and_then(table::Value::table) {
         match options::read::<SettingsArguments>(&table, &[]).map(|settings| settings.requested()) {
             Some(Ok(requested)) => config.requested = requested,

@@ -1,4 +1,5 @@
-//! Tables that only the daemon needs: metrics, the fleet, the state file and the socket of applications.
+//! Tables that only the daemon needs: metrics, the fleet, the state file the socket of applications, and that of
+//! readers.
 
 mod certificates;
 mod engine;
@@ -8,3 +9,4 @@ pub mod metrics;
 mod secret;
 pub mod state;
 pub mod stops;
+pub mod view;

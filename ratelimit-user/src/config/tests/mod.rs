@@ -9,6 +9,7 @@ use super::*;
 
 mod callers;
 mod certificates;
+mod console;
 mod fleet;
 mod limits;
 mod requests;

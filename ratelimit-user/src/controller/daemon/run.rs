@@ -38,7 +38,7 @@ use crate::{
             request::{Caller, FileState, Reply, Request},
             server::Server,
         },
-        stops,
+        stops, view,
     },
 };
 
@@ -76,7 +76,7 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let stops = stops::Service::start(pins)?;
     let fleet = fleet::service::Service::start(pins, stops.desk())?;
     let metrics = metrics::Service::start(pins, server.metrics()?, fleet.shown(), stops.shown())?;
-    let mut daemon = Daemon::new(pins, file, force, metrics, fleet, stops);
+    let mut daemon = Daemon::new(pins, file, force, metrics, fleet, (stops, view::Service::start(pins)?));
     daemon.start()?;
     let mut waiting = Waiting::at(daemon.desk());
     journal::never_wait();

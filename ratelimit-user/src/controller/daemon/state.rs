@@ -32,7 +32,7 @@ use crate::{
             service_manager,
         },
         socket::request::{Caller, FileState, Reloaded, Reply},
-        state, stops,
+        state, stops, view,
     },
     dataplane::{Error, debts::Saved, instance::daemon_lock::DaemonLock},
     fleet::status::Status,
@@ -53,6 +53,8 @@ pub(super) struct Daemon {
     fleet: fleet::service::Service,
     /// Where applications ask to stop clients.
     pub(super) stops: stops::Service,
+    /// Where other programs read what the daemon shows.
+    view: view::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
     daemon_lock: Option<DaemonLock>,
     /// The state file of this daemon.
@@ -85,7 +87,7 @@ impl Daemon {
         force: bool,
         metrics: metrics::Service,
         fleet: fleet::service::Service,
-        stops: stops::Service,
+        (stops, view): (stops::Service, view::Service),
     ) -> Self {
         Self {
             pins: pins.to_owned(),
@@ -96,6 +98,7 @@ impl Daemon {
             metrics,
             fleet,
             stops,
+            view,
             daemon_lock: None,
             state: None,
             late: Late::default(),
@@ -125,6 +128,7 @@ impl Daemon {
         // The steps for metrics and stops that can fail come before the instance changes.
         let prepared = self.metrics.prepare(&config.metrics)?;
         let stops = self.stops.prepare(config.stops.as_ref())?;
+        let view = self.view.prepare(config.view.as_ref())?;
         let state =
             config.state.as_ref().map(|file| state::Owned::take(&file.path, self.state.as_ref())).transpose()?;
         let protected = self.protected(is_first, caller);
@@ -138,7 +142,8 @@ impl Daemon {
         applied.fleet = fleet_change(self.in_force.fleet.as_ref(), config.fleet.as_ref()).filter(|_| !is_first);
         self.state = state;
         self.metrics.commit(prepared, Listed::of(&config));
-        let changed = self.stops.commit(stops);
+        let mut changed = self.stops.commit(stops);
+        changed.extend(self.view.commit(view));
         applied.settings.extend(changed.into_iter().filter(|_| !is_first));
         self.fleet.join(config.fleet.clone());
         self.in_force = InForce::new(&self.file, config, &applied);
