@@ -22,4 +22,5 @@ mod ssh;
 mod stops;
 pub mod text;
 pub mod usage;
+mod view;
 mod wire;

@@ -35,6 +35,7 @@ use self::{
         metrics::{self, Metrics},
         state::{self, StateFile},
         stops::{self, Stops},
+        view::{self, View},
     },
     parts::Parts,
     policies::Policies,
@@ -73,6 +74,8 @@ pub struct Config {
     pub stops: Option<Stops>,
     /// Whose decisions the daemon puts in force.
     pub crowdsec: Option<CrowdSec>,
+    /// Where other programs read what the daemon shows.
+    pub view: Option<View>,
 }
 
 /// An interface to attach to.
@@ -202,6 +205,7 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
         state,
         stops: stops::read(top),
         crowdsec: crowdsec::read(top),
+        view: view::read(top),
         ..Config::default()
     };
     if let Some(table) = top.get("settings").and_then(table::Value::table) {

@@ -1,6 +1,7 @@
 //! Limits for requests: the tables `[serve]`, `[[check]]` and `[[token]]`.
 
 mod check;
+pub mod console;
 pub mod encryption;
 pub mod json;
 mod listen;
@@ -21,9 +22,10 @@ use serde::Deserialize;
 use toml::de::DeTable;
 
 use self::{
+    console::Console,
     encryption::Encryption,
     serve::{Serve, ServeOptions},
-    tokens::Token,
+    tokens::{Token, User},
     written::Keys,
 };
 pub use self::{
@@ -58,6 +60,10 @@ pub struct Requests {
     pub encryption: Option<Encryption>,
     /// Tokens of callers.
     pub tokens: Vec<Token>,
+    /// People that a proxy has signed in.
+    pub users: Vec<User>,
+    /// The pages for people.
+    pub console: Option<Console>,
     /// Where the usage of clients is kept.
     pub usage: Option<UsagePlace>,
     /// The rules.
@@ -150,6 +156,7 @@ pub(super) fn of_table(top: &Table<'_>) -> Requests {
         }
         _ => {}
     }
+    (requests.console, requests.users) = console::read(top, (&requests.listens, has_table));
     let tables = top.get("check").map(|value| value.tables("check")).unwrap_or_default();
     for table in &tables {
         let Some(rule) = check::rule(table, &requests.attributes) else { continue };

@@ -18,7 +18,7 @@ use super::problem::{Lines, Problem};
 const ALIKE: f64 = 0.7;
 
 /// Keys and tables at the top level of a file.
-pub(super) const TOP: [&str; 17] = [
+pub(super) const TOP: [&str; 20] = [
     "interfaces",
     "interface",
     "settings",
@@ -36,6 +36,9 @@ pub(super) const TOP: [&str; 17] = [
     "serve",
     "check",
     "token",
+    "console",
+    "user",
+    "view",
 ];
 
 /// Returns the name of which another one is likely a typing error.

@@ -54,6 +54,13 @@ impl Counts {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Returns how many requests were allowed, and how many were refused.
+    pub(super) fn decided(&self) -> [u64; 2] {
+        let allowed = [&self.uncounted, &self.allowed, &self.above, &self.shadow];
+        let allowed = allowed.into_iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
+        [allowed, self.refused.load(Ordering::Relaxed)]
+    }
+
     /// Counts a call that nobody can decide.
     pub(super) fn count_bad(&self) {
         self.bad.fetch_add(1, Ordering::Relaxed);

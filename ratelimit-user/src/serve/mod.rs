@@ -5,6 +5,7 @@
 mod access;
 mod alike;
 mod certificate;
+mod console;
 mod counts;
 mod fleet;
 mod grpc;
@@ -12,6 +13,7 @@ mod http;
 mod in_fleet;
 mod lent;
 mod question;
+mod recent;
 mod reload;
 mod rules;
 mod run;

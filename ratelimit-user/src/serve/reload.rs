@@ -12,7 +12,7 @@ use super::{
 use crate::{
     config::{
         daemon::fleet::Fleet,
-        requests::{self, Listens, Requests},
+        requests::{self, Listens, Requests, console::Console},
     },
     controller::notify::{
         journal::{self, Level},
@@ -34,11 +34,12 @@ pub(super) struct Used {
     fleet: Option<Fleet>,
     usage: Option<UsagePlace>,
     stops: Option<PathBuf>,
+    console: Option<Console>,
 }
 
 impl Used {
     pub(super) fn of(requests: &Requests) -> Self {
-        let Requests { listens, encryption, store, fleet, usage, stops, .. } = requests;
+        let Requests { listens, encryption, store, fleet, usage, stops, console, .. } = requests;
         Self {
             listens: listens.clone(),
             is_encrypted: encryption.is_some(),
@@ -46,6 +47,7 @@ impl Used {
             fleet: fleet.clone(),
             usage: usage.clone(),
             stops: stops.clone(),
+            console: console.clone(),
         }
     }
 
@@ -76,6 +78,7 @@ impl Used {
             of_part("`tls-cert` in [serve]", &tls(self), &tls(other), "connections stay without encryption"),
             of_part("`rules` in [serve]", &self.store, &other.store, "callers cannot change rules yet"),
             of_part("`stops` in [serve]", &self.stops, &other.stops, "no client is stopped yet"),
+            of_part("[console]", &self.console, &other.console, not_yet),
             of_part("[fleet]", &self.fleet, &other.fleet, "nothing is shared yet"),
         ];
         parts.into_iter().chain(usage.into_iter().map(of_usage)).flatten().collect()
@@ -133,9 +136,10 @@ impl Reload {
 
     fn apply(&self, mut requests: Requests) {
         self.used.differences(&Used::of(&requests)).iter().for_each(|line| journal::say(Level::Warning, line));
-        let (tokens, encryption) = (std::mem::take(&mut requests.tokens), requests.encryption.take());
+        let tokens = Tokens::new(std::mem::take(&mut requests.tokens)).with_users(std::mem::take(&mut requests.users));
+        let encryption = requests.encryption.take();
         // Rules of callers can keep those of the file out. So a caller could keep a token that the operator has removed.
-        self.service.change_tokens(Tokens::new(tokens));
+        self.service.change_tokens(tokens);
         if let Some((shown, encryption)) = self.shown.as_ref().zip(encryption) {
             match certificate::read(&encryption) {
                 Ok(certified) => shown.change(certified),
@@ -180,6 +184,11 @@ mod tests {
             ("usage = \"/a\"\n", "`usage` in [serve]", "no usage is kept yet"),
             ("stops = \"/a\"\n", "`stops` in [serve]", "no client is stopped yet"),
             ("[fleet]\nengine = \"redis://127.0.0.1\"\n", "[fleet]", "nothing is shared yet"),
+            (
+                "[[token]]\nname = \"a\"\nsha256 = \"4c36be14f17fc520a31c8597e2d845099be95a309ecc21684cde71ab6e63cd27\"\nscope = \"rules:*\"\n[console]\nlisten = \"127.0.0.1:81\"\n",
+                "[console]",
+                "not in use yet",
+            ),
         ] {
             assert_eq!(of("", keys), [format!("{name} needs a restart: {not_yet}")]);
             assert_eq!(of(keys, ""), [format!("{name} needs a restart: what was removed stays in use")]);

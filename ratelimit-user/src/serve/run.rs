@@ -20,9 +20,11 @@ use tokio::{
 use super::{
     access::Tokens,
     alike, certificate,
+    console::{Console, Pages, READERS as VISITORS},
     fleet::{self, Fleet},
     grpc, http,
     in_fleet::InFleet,
+    recent::Recent,
     reload::{self, Reload, Used},
     rules::{Book, InForce, Keeper, Member, Operators, follow},
     service::Service,
@@ -80,7 +82,8 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     };
     let (keeper, contents) = requests.store.as_ref().map(keep).transpose()?.unzip();
     let follows = keeper.is_some() && member.is_some();
-    let (used, tokens) = (Used::of(&requests), Tokens::new(mem::take(&mut requests.tokens)));
+    let tokens = Tokens::new(mem::take(&mut requests.tokens)).with_users(mem::take(&mut requests.users));
+    let (used, console) = (Used::of(&requests), requests.console.clone());
     let usage = requests.usage.clone().map(|place| Arc::new(Kept::new(place)));
     // It ends after the last call.
     let start = |kept: &Arc<Kept>| Thread::start(kept, linked, runtime.handle().clone());
@@ -88,12 +91,15 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let in_force = InForce::new(Arc::new(Operators::of(requests)), contents.unwrap_or_default())
         .map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
     let count = in_force.count().in_words("");
-    let (service, sender) = Service::new(in_force.rules(), shown_fleet, usage, stops)?;
+    let (service, sender) =
+        Service::new(in_force.rules(), shown_fleet, usage, stops, console.as_ref().map(|_| Recent::default()))?;
     let service = Arc::new(service);
     service.change_tokens(tokens);
     service.change_style(style);
     let changed = Arc::clone(&service);
     let book = Arc::new(Book::new(in_force, keeper, Box::new(move |rules| changed.change(rules))));
+    let visited = console.as_ref().map(|settings| settings.listen.clone());
+    let console = console.map(|settings| Console::new(&service, &book, settings, shown.is_some())).transpose()?;
     let reload = Arc::new(Reload {
         file: file.to_owned(),
         used,
@@ -112,6 +118,13 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         let metrics_routes = http::Metrics::new(&service, is_beyond(&listens.metrics));
         let metrics = (Protocol::Http1Once, READERS);
         let metrics = open(listens.metrics.as_ref(), metrics, shown.as_ref(), metrics_routes).await?;
+        let console = match console.map(Arc::new) {
+            Some(console) => {
+                tokio::spawn(Arc::clone(&console).watch());
+                open(visited.as_ref(), (Protocol::Http1, VISITORS), shown.as_ref(), Pages(console)).await?
+            }
+            None => None,
+        };
         if let Some(fleet) = fleet {
             tokio::spawn(fleet::follow(Arc::clone(&service), fleet));
         }
@@ -131,10 +144,14 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         });
         let mut forget = interval(FORGET);
         forget.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let address = |listen: &Listen| format!(", metrics on {}", listen.shown(shown.is_some()));
-        let of_metrics = listens.metrics.as_ref().map(address).unwrap_or_default();
+        let address = |(what, listen): (_, &Listen)| format!(", {what} on {}", listen.shown(shown.is_some()));
+        let others = [
+            listens.metrics.as_ref().map(|listen| ("metrics", listen)),
+            visited.as_ref().map(|listen| ("console", listen)),
+        ];
+        let others: String = others.into_iter().flatten().map(address).collect();
         let serving = listens.shown(shown.is_some());
-        journal::say(Level::Info, &format!("serving {serving} by {count}{of_metrics}"));
+        journal::say(Level::Info, &format!("serving {serving} by {count}{others}"));
         service_manager::ready("serving");
         if let Some(sender) = sender {
             tokio::spawn(sender.run());
@@ -142,12 +159,14 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         {
             let accept_http = accept(http.as_ref());
             let (accept_grpc, accept_metrics) = (accept(grpc.as_ref()), accept(metrics.as_ref()));
-            tokio::pin!(accept_http, accept_grpc, accept_metrics);
+            let accept_console = accept(console.as_ref());
+            tokio::pin!(accept_http, accept_grpc, accept_metrics, accept_console);
             loop {
                 tokio::select! {
                     never = &mut accept_http => match never {},
                     never = &mut accept_grpc => match never {},
                     never = &mut accept_metrics => match never {},
+                    never = &mut accept_console => match never {},
                     _ = terminate.recv() => break,
                     _ = interrupt.recv() => break,
                     _ = forget.tick() => {
@@ -159,7 +178,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         }
         service_manager::stopping();
         service.end();
-        tokio::join!(end(http), end(grpc), end(metrics));
+        tokio::join!(end(http), end(grpc), end(metrics), end(console));
         // Nothing waits for the engine when the runtime ends.
         let _ = spawn_blocking(move || book.close()).await;
         Ok(())

@@ -16,6 +16,7 @@ use super::{
     counts::{ByRule, Counts},
     in_fleet::InFleet,
     question::{Batch, Question, Requests},
+    recent::Recent,
     stops::{Sender, Stops},
     usage::Kept,
 };
@@ -33,6 +34,8 @@ pub(super) struct Service {
     pub(super) counts: Counts,
     pub(super) fleet: Arc<InFleet>,
     pub(super) usage: Option<Arc<Kept>>,
+    /// For previews of the console. None without it.
+    pub(super) recent: Option<Recent>,
     /// A [`HeaderStyle`] as a number.
     style: AtomicU8,
     stops: Option<Stops>,
@@ -48,6 +51,7 @@ impl Service {
         fleet: Arc<InFleet>,
         usage: Option<Arc<Kept>>,
         stops: Option<PathBuf>,
+        recent: Option<Recent>,
     ) -> anyhow::Result<(Self, Option<Sender>)> {
         let (stops, sender) = match stops {
             Some(socket) => Some(Stops::new(socket, seed()?)).unzip(),
@@ -62,6 +66,7 @@ impl Service {
             counts: Counts::default(),
             fleet,
             usage,
+            recent,
             style: AtomicU8::new(0),
             stops,
             is_ending: AtomicBool::new(false),
@@ -80,6 +85,9 @@ impl Service {
         let (limiter, now) = (self.limiter(), self.now());
         let decision = limiter.check_and_record(&attributes, cost, now, &mut self.record());
         self.counts.count(&decision);
+        if let Some(recent) = &self.recent {
+            recent.note(&attributes, cost, now);
+        }
         if let Some(stops) = &self.stops {
             stops.note(&attributes, connection, decision.stop, now);
         }
@@ -95,6 +103,9 @@ impl Service {
         match decisions.iter().find(|decision| !decision.is_allowed) {
             Some(refused) => self.counts.count(refused),
             None => decisions.iter().for_each(|decision| self.counts.count(decision)),
+        }
+        if let Some(recent) = &self.recent {
+            all.iter().for_each(|(attributes, cost)| recent.note(attributes, *cost, now));
         }
         if let Some(stops) = &self.stops {
             let noted = all.iter().zip(connections).zip(&decisions);
@@ -148,6 +159,11 @@ impl Service {
     pub(super) fn allow(&self, headers: &HeaderMap, need: Need<'_>) -> Result<Caller, Denied> {
         let allowed = self.tokens.read().unwrap_or_else(PoisonError::into_inner).allow(headers, need);
         allowed.inspect_err(|denied| self.counts.count_denied(denied))
+    }
+
+    /// Asks about the tokens in force.
+    pub(super) fn of_tokens<T>(&self, ask: impl FnOnce(&Tokens) -> T) -> T {
+        ask(&self.tokens.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns all metrics as text for Prometheus.

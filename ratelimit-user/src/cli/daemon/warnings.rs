@@ -8,7 +8,7 @@ use crate::{
         Config,
         requests::{Requests, tokens::Scope},
     },
-    controller::stops::Group,
+    controller::group_socket::Group,
     fleet::way::Place,
     text::excerpt::escaped,
 };
@@ -43,13 +43,15 @@ fn without_server(requests: &Requests) -> Option<String> {
 
 fn without_group(config: &Config) -> Option<String> {
     let group = config.stops.as_ref()?.group.as_deref()?;
-    Group::named(group).err().map(|error| error.to_string())
+    Group::named(group).err().map(|error| format!("stops: {error}"))
 }
 
 /// Only its own tokens can change the rules of a server, unless a fleet shares them.
 fn without_caller(requests: &Requests) -> Option<String> {
     let is_shared = requests.fleet.as_ref().is_some_and(|fleet| matches!(fleet.engine, Place::Server(_)));
-    let is_without = !is_shared && !requests.tokens.iter().any(|token| token.scopes.iter().any(changes_rules));
+    let mut scopes = requests.tokens.iter().flat_map(|token| &token.scopes);
+    let mut of_users = requests.users.iter().flat_map(|user| &user.scopes);
+    let is_without = !is_shared && !scopes.any(changes_rules) && !of_users.any(changes_rules);
     (requests.store.is_some() && is_without).then(|| {
         "no caller can change rules: `rules` in [serve] needs a [[token]] with a scope such as \"rules:*\"".to_owned()
     })

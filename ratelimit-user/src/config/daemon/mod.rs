@@ -1,4 +1,5 @@
-//! Tables that only the daemon needs: metrics, the fleet, the state file, CrowdSec and the socket of applications.
+//! Tables that only the daemon needs: metrics, the fleet, the state file, CrowdSec, and the sockets of applications and of
+//! readers.
 
 mod certificates;
 pub mod crowdsec;
@@ -11,3 +12,4 @@ pub(crate) mod remote;
 mod secret;
 pub mod state;
 pub mod stops;
+pub mod view;

@@ -77,11 +77,8 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
     let has_certificate = table.get(CERTIFICATE).is_some() || table.get(KEY).is_some();
     let all = [("http", &http), ("grpc", &grpc), ("metrics", &metrics)];
     for (key, _) in all.into_iter().filter(|(_, listen)| listen.as_ref().is_some_and(Listen::is_beyond_host)) {
-        let certificate = (!has_certificate, format!("{CERTIFICATE} and {KEY}"));
-        let missing = [certificate, (!has_token, "a table [[token]]".to_owned())];
-        let missing: Vec<_> = missing.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect();
-        if !missing.is_empty() {
-            wrong(key, format!("other machines can reach this address: add {}", missing.join(", and ")));
+        if let Some(problem) = open_to_others(has_certificate, has_token) {
+            wrong(key, problem);
         }
     }
     let overlap = |one: &Option<Listen>, other: &Option<Listen>| {
@@ -98,4 +95,12 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
     }
     let (listens, usage) = (Listens { http, grpc, metrics }, usage.place());
     Serve { listens, encryption, attributes, store: rules, headers, usage, stops }
+}
+
+/// Returns what an address that other machines can reach lacks.
+pub(super) fn open_to_others(has_certificate: bool, has_token: bool) -> Option<String> {
+    let certificate = (!has_certificate, format!("{CERTIFICATE} and {KEY}"));
+    let missing = [certificate, (!has_token, "a table [[token]]".to_owned())];
+    let missing: Vec<_> = missing.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect();
+    (!missing.is_empty()).then(|| format!("other machines can reach this address: add {}", missing.join(", and ")))
 }

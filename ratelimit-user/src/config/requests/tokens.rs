@@ -35,6 +35,17 @@ pub enum Scope {
     ReadRules,
     /// Read and change rules.
     Rules(Pattern),
+    /// Read what the daemon shows of packets.
+    Packets,
+}
+
+/// A person that a proxy has signed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The name in the header of the proxy.
+    pub name: String,
+    /// What the person may do.
+    pub scopes: Vec<Scope>,
 }
 
 /// Names of rules: one, or all with the same beginning.
@@ -58,6 +69,7 @@ impl fmt::Display for Scope {
             Self::Check => f.write_str("check"),
             Self::Metrics => f.write_str("metrics"),
             Self::ReadRules => f.write_str("rules:read"),
+            Self::Packets => f.write_str("packets:read"),
             Self::Rules(Pattern { beginning, is_whole }) => {
                 write!(f, "rules:{beginning}{}", if *is_whole { "" } else { "*" })
             }
@@ -70,11 +82,12 @@ impl FromStr for Scope {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const EXPECTED: &str =
-            "expected check, metrics, rules:read, or rules: and the name of a rule, which may end in *";
+            "expected check, metrics, packets:read, rules:read, or rules: and the name of a rule, which may end in *";
         let pattern = match text {
             "check" => return Ok(Self::Check),
             "metrics" => return Ok(Self::Metrics),
             "rules:read" => return Ok(Self::ReadRules),
+            "packets:read" => return Ok(Self::Packets),
             other => other.strip_prefix("rules:").ok_or(EXPECTED)?,
         };
         let (beginning, is_whole) = pattern.strip_suffix('*').map_or((pattern, true), |beginning| (beginning, false));

@@ -31,7 +31,8 @@ fn line(key: &str, value: &Value) -> String {
 }
 
 /// Writes a value without a line break.
-fn in_line(value: &Value) -> String {
+#[must_use]
+pub fn in_line(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
         Value::Array(values) => format!("[{}]", values.iter().map(in_line).collect::<Vec<_>>().join(", ")),

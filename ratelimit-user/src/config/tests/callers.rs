@@ -61,7 +61,8 @@ fn each_key_of_a_token_is_read() {
 
 #[test]
 fn problems_of_tokens_say_what_to_do() {
-    let scope = "expected check, metrics, rules:read, or rules: and the name of a rule, which may end in *";
+    let scope =
+        "expected check, metrics, packets:read, rules:read, or rules: and the name of a rule, which may end in *";
     let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     let other = ONE.replace('7', "8");
     for (text, expected) in [
@@ -163,11 +164,19 @@ fn the_tables_for_requests_of_the_sample_file_are_good() {
     assert!(requests.encryption.is_some() && requests.store.is_some() && requests.stops.is_some());
     let stops = parse(&format!("interfaces = []\n{}", sample("[stops]"))).unwrap().stops.unwrap();
     assert_eq!(requests.stops, Some(stops.socket));
+    let view = parse(&format!("interfaces = []\n{}", sample("[view]"))).unwrap().view.unwrap();
+    assert_eq!((requests.console.unwrap().packets, requests.users.len()), (Some(view.socket), 1));
 }
 
 #[test]
 fn the_sample_file_has_each_key_about_requests() {
-    for (head, tables) in [("[serve]", "[serve]"), ("[[check]]", "[serve]"), ("[stops]", "[stops]")] {
+    for (head, tables) in [
+        ("[serve]", "[serve]"),
+        ("[[check]]", "[serve]"),
+        ("[console]", "[serve]"),
+        ("[stops]", "[stops]"),
+        ("[view]", "[view]"),
+    ] {
         // A key that does not exist gets a list of all.
         let problems = parse(&format!("interfaces = []\n{head}\nzzzzzz = 1\n")).unwrap_err();
         let expected = problems.iter().find_map(|problem| problem.message.strip_prefix("unknown key: expected "));

@@ -9,6 +9,7 @@ use super::*;
 
 mod callers;
 mod certificates;
+mod console;
 mod crowdsec;
 mod fleet;
 mod limits;

@@ -39,7 +39,7 @@ use crate::{
             request::{Caller, FileState, Reply, Request},
             server::Server,
         },
-        stops,
+        stops, view,
     },
 };
 
@@ -85,7 +85,8 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
         lists: downloads.shown(),
     };
     let metrics = metrics::Service::start(pins, server.metrics()?, shown)?;
-    let services = Services { metrics, fleet, stops, downloads, crowdsec };
+    let view = view::Service::start(pins)?;
+    let services = Services { metrics, fleet, stops, view, downloads, crowdsec };
     let mut daemon = Daemon::new(pins, file, force, services);
     daemon.start()?;
     let mut waiting = Waiting::at(daemon.fleet.desk());

@@ -34,7 +34,7 @@ use crate::{
             service_manager,
         },
         socket::request::{Caller, FileState, Reloaded, Reply},
-        state, stops,
+        state, stops, view,
     },
     dataplane::{debts::Saved, instance::daemon_lock::DaemonLock},
     ssh::{self, ProtectedSessions},
@@ -54,6 +54,8 @@ pub(super) struct Daemon {
     pub(super) fleet: fleet::service::Service,
     /// Where applications ask to stop clients.
     pub(super) stops: stops::Service,
+    /// Where other programs read what the daemon shows.
+    view: view::Service,
     downloads: downloads::Service,
     crowdsec: crowdsec::Service,
     /// The daemon lock. With it, no other daemon applies a file to this instance.
@@ -69,6 +71,7 @@ pub(super) struct Services {
     pub(super) metrics: metrics::Service,
     pub(super) fleet: fleet::service::Service,
     pub(super) stops: stops::Service,
+    pub(super) view: view::Service,
     pub(super) downloads: downloads::Service,
     pub(super) crowdsec: crowdsec::Service,
 }
@@ -92,7 +95,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 impl Daemon {
     /// Returns a daemon that has not applied its file yet.
     pub(super) fn new(pins: &Path, file: &Path, force: bool, services: Services) -> Self {
-        let Services { metrics, fleet, stops, downloads, crowdsec } = services;
+        let Services { metrics, fleet, stops, view, downloads, crowdsec } = services;
         Self {
             pins: pins.to_owned(),
             file: file.to_owned(),
@@ -102,6 +105,7 @@ impl Daemon {
             metrics,
             fleet,
             stops,
+            view,
             downloads,
             crowdsec,
             daemon_lock: None,
@@ -133,6 +137,7 @@ impl Daemon {
         // The steps for metrics and stops that can fail come before the instance changes.
         let prepared = self.metrics.prepare(&config.metrics)?;
         let stops = self.stops.prepare(config.stops.as_ref())?;
+        let view = self.view.prepare(config.view.as_ref())?;
         let state =
             config.state.as_ref().map(|file| state::Owned::take(&file.path, self.state.as_ref())).transpose()?;
         let protected = self.protected(is_first, caller);
@@ -146,7 +151,8 @@ impl Daemon {
         applied.fleet = fleet_change(self.in_force.fleet.as_ref(), config.fleet.as_ref()).filter(|_| !is_first);
         self.state = state;
         self.metrics.commit(prepared, Listed::of(&config));
-        let changed = self.stops.commit(stops);
+        let mut changed = self.stops.commit(stops);
+        changed.extend(self.view.commit(view));
         applied.settings.extend(changed.into_iter().filter(|_| !is_first));
         self.crowdsec.follow(config.crowdsec.as_ref());
         self.fleet.join(config.fleet.clone());

@@ -14,7 +14,6 @@ mod kernel;
 mod ledger;
 mod server;
 mod service;
-mod socket;
 mod spared;
 mod writer;
 
@@ -22,5 +21,4 @@ pub(crate) use self::{
     counts::{Counts, Shown},
     desk::Desk,
     service::Service,
-    socket::Group,
 };

@@ -2,21 +2,14 @@
 
 use std::{os::unix::net::UnixListener as Listener, path::Path, sync::Arc};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use tokio::{net::UnixListener, sync::mpsc::unbounded_channel};
 
-use super::{
-    changes::changes,
-    counts::Shown,
-    desk::Desk,
-    judge::Judge,
-    server::serve,
-    socket::{self, Bound, File, Group},
-    writer::Writer,
-};
+use super::{changes::changes, counts::Shown, desk::Desk, judge::Judge, server::serve, writer::Writer};
 use crate::{
     config::daemon::stops::Stops,
     controller::{
+        group_socket::{self, Bound, File, Group},
         notify::journal::{Level, say},
         tasks::{Task, Tasks},
     },
@@ -99,9 +92,9 @@ impl Service {
         let socket = match (stops, open) {
             (Some(new), Some(old)) if new.socket == old.socket && new.group == old.group => Socket::Same,
             (Some(new), Some(old)) if new.socket == old.socket => {
-                Socket::Given(new.group.as_deref().map_or_else(|| Ok(Group::own()), Group::named)?)
+                Socket::Given(Group::of(new.group.as_deref()).context("stops")?)
             }
-            (Some(new), _) => Socket::New(socket::bind(new)?),
+            (Some(new), _) => Socket::New(group_socket::bind(&new.socket, new.group.as_deref()).context("stops")?),
             (None, _) => Socket::Same,
         };
         Ok(Prepared { changes: changes(open, stops), stops: stops.cloned(), socket })
@@ -118,10 +111,10 @@ impl Service {
         match (socket, &mut self.open) {
             (Socket::New(Bound { listener, file }), _) => self.open = Some(self.serve(stops, listener, file)),
             (Socket::Given(group), Some(open)) => {
-                let given = socket::give(&stops.socket, &group);
+                let given = group_socket::give(&stops.socket, &group);
                 // The next reload gives it again.
                 let group = if given.is_ok() { stops.group.clone() } else { open.stops.group.clone() };
-                given.unwrap_or_else(|error| say(Level::Warning, &error.to_string()));
+                given.unwrap_or_else(|error| say(Level::Warning, &format!("stops: {error}")));
                 open.stops = Stops { group, ..stops };
             }
             (_, Some(open)) => open.stops = stops,

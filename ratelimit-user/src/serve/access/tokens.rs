@@ -8,7 +8,7 @@ use subtle::{Choice, ConditionallySelectable as _, ConstantTimeEq as _};
 
 use super::denied::Denied;
 use crate::{
-    config::requests::tokens::{Scope, Token},
+    config::requests::tokens::{Scope, Token, User},
     text::excerpt::message,
 };
 
@@ -24,6 +24,10 @@ pub(in crate::serve) enum Need<'a> {
     Metrics,
     /// To read the log, which has all rules.
     ReadAll,
+    /// To see the pages for people.
+    Visit,
+    /// To read what the daemon shows of packets.
+    Packets,
     /// To read those rules that the token may read.
     ReadSome,
     /// To read one rule.
@@ -32,26 +36,52 @@ pub(in crate::serve) enum Need<'a> {
     Change(&'a str),
 }
 
-/// The tokens of the file.
+/// The tokens of the file, and the users that a proxy signs in.
 #[derive(Debug, Default)]
-pub(in crate::serve) struct Tokens(Vec<Token>);
+pub(in crate::serve) struct Tokens {
+    tokens: Vec<Token>,
+    users: Vec<User>,
+}
 
-/// A caller with a token.
+/// A caller with a token, or a user that a proxy has signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::serve) struct Caller(Token);
+pub(in crate::serve) struct Caller {
+    name: String,
+    scopes: Vec<Scope>,
+}
 
 impl Tokens {
     pub(in crate::serve) fn new(tokens: Vec<Token>) -> Self {
-        Self(tokens)
+        Self { tokens, users: Vec::new() }
+    }
+
+    /// Returns them with the users of a proxy.
+    pub(in crate::serve) fn with_users(self, users: Vec<User>) -> Self {
+        Self { users, ..self }
+    }
+
+    /// Returns the hash of a token with this text, if its caller may do this.
+    pub(in crate::serve) fn sign_in(&self, text: &str, need: Need<'_>) -> Result<[u8; 32], Denied> {
+        let token = self.find(text.as_bytes()).ok_or(Denied::Unknown)?;
+        Caller::of(token).allowed(need)?;
+        Ok(token.hash)
+    }
+
+    /// Returns the caller whose token has this hash.
+    pub(in crate::serve) fn of_hash(&self, hash: [u8; 32]) -> Option<Caller> {
+        self.tokens.iter().find(|token| token.hash == hash).map(Caller::of)
+    }
+
+    /// Returns the user with this name. No token has a name like theirs.
+    pub(in crate::serve) fn user(&self, name: &[u8]) -> Option<Caller> {
+        let user = self.users.iter().find(|user| user.name.as_bytes() == name)?;
+        Some(Caller { name: format!("user:{}", user.name), scopes: user.scopes.clone() })
     }
 
     /// Returns the caller of a call with these headers, if it may do this.
     pub(in crate::serve) fn allow(&self, headers: &HeaderMap, need: Need<'_>) -> Result<Caller, Denied> {
         let token = self.find(bearer(headers).ok_or(Denied::Missing)?).ok_or(Denied::Unknown)?;
-        if token.scopes.iter().any(|scope| need.is_met_by(scope)) {
-            return Ok(Caller(token.clone()));
-        }
-        Err(Denied::Scope { token: token.name.clone(), what: need.to_string(), scope: need.scope() })
+        Caller::of(token).allowed(need)
     }
 
     /// Finds a token. The time does not depend on which one it is, nor on how much of a hash is right.
@@ -61,24 +91,35 @@ impl Tokens {
         }
         let hash = digest(&SHA256, text);
         let (mut place, mut is_known) = (u32::MAX, Choice::from(0));
-        for (number, token) in (0..).zip(&self.0) {
+        for (number, token) in (0..).zip(&self.tokens) {
             let is_this = token.hash.ct_eq(hash.as_ref());
             place.conditional_assign(&number, is_this);
             is_known |= is_this;
         }
-        bool::from(is_known).then(|| self.0.get(place as usize)).flatten()
+        bool::from(is_known).then(|| self.tokens.get(place as usize)).flatten()
     }
 }
 
 impl Caller {
+    fn of(token: &Token) -> Self {
+        Self { name: token.name.clone(), scopes: token.scopes.clone() }
+    }
+
+    fn allowed(self, need: Need<'_>) -> Result<Self, Denied> {
+        if self.may(need) {
+            return Ok(self);
+        }
+        Err(Denied::Scope { token: self.name, what: need.to_string(), scope: need.scope() })
+    }
+
     /// Returns the name of its token.
     pub(in crate::serve) fn name(&self) -> &str {
-        &self.0.name
+        &self.name
     }
 
     /// Returns whether it may do this too.
     pub(in crate::serve) fn may(&self, need: Need<'_>) -> bool {
-        self.0.scopes.iter().any(|scope| need.is_met_by(scope))
+        self.scopes.iter().any(|scope| need.is_met_by(scope))
     }
 }
 
@@ -87,8 +128,9 @@ impl Need<'_> {
         match (self, scope) {
             (Self::Check, Scope::Check)
             | (Self::Metrics, Scope::Metrics)
-            | (Self::ReadAll | Self::ReadSome | Self::Read(_), Scope::ReadRules)
-            | (Self::ReadSome, Scope::Rules(_)) => true,
+            | (Self::Visit | Self::Packets, Scope::Packets)
+            | (Self::Visit | Self::ReadAll | Self::ReadSome | Self::Read(_), Scope::ReadRules)
+            | (Self::Visit | Self::ReadSome, Scope::Rules(_)) => true,
             (Self::Read(name) | Self::Change(name), Scope::Rules(pattern)) => pattern.has(name),
             _ => false,
         }
@@ -100,6 +142,8 @@ impl Need<'_> {
             Self::Check => Scope::Check.to_string(),
             Self::Metrics => Scope::Metrics.to_string(),
             Self::ReadAll => Scope::ReadRules.to_string(),
+            Self::Visit => format!("{}, {}, or rules: with the name of a rule", Scope::ReadRules, Scope::Packets),
+            Self::Packets => Scope::Packets.to_string(),
             Self::ReadSome => format!("{}, or rules: with the name of a rule", Scope::ReadRules),
             Self::Read(name) => format!("rules:{}, or {} to read only", message(name), Scope::ReadRules),
             Self::Change(name) => format!("rules:{}", message(name)),
@@ -113,6 +157,8 @@ impl fmt::Display for Need<'_> {
             Self::Check => f.write_str("ask about requests"),
             Self::Metrics => f.write_str("read the metrics"),
             Self::ReadAll => f.write_str("read the log of changes"),
+            Self::Visit => f.write_str("see the console"),
+            Self::Packets => f.write_str("read about packets"),
             Self::ReadSome => f.write_str("read rules"),
             Self::Read(name) => write!(f, "read the rule {}", message(name)),
             Self::Change(name) => write!(f, "change the rule {}", message(name)),
@@ -148,6 +194,7 @@ mod tests {
             token("team-a", "two", &["rules:team-a-*", "rules:shared"]),
             token("auditor", "three", &["rules:read", "metrics"]),
             token("admin", "four", &["rules:*"]),
+            token("network", "five", &["packets:read"]),
         ])
     }
 
@@ -158,6 +205,8 @@ mod tests {
             Need::Check,
             Need::Metrics,
             Need::ReadAll,
+            Need::Visit,
+            Need::Packets,
             Need::ReadSome,
             Need::Read("team-a-1"),
             Need::Read("team-b-1"),
@@ -167,9 +216,13 @@ mod tests {
             Need::Change("shared-1"),
             Need::Change("team-a"),
         ];
-        for (text, expected) in
-            [("one", "x.........."), ("two", "...xx.x.x.."), ("three", ".xxxxx....."), ("four", "...xxxxxxxx")]
-        {
+        for (text, expected) in [
+            ("one", "x............"),
+            ("two", "...x.xx.x.x.."),
+            ("three", ".xxx.xxx....."),
+            ("four", "...x.xxxxxxxx"),
+            ("five", "...xx........"),
+        ] {
             let headers = with(format!("Bearer {text}").as_bytes());
             let may = |need: &Need<'_>| if tokens.allow(&headers, *need).is_ok() { 'x' } else { '.' };
             assert_eq!(needs.iter().map(may).collect::<String>(), expected, "{text}");
@@ -179,10 +232,12 @@ mod tests {
     #[test]
     fn a_token_is_found_wherever_it_is_and_no_part_of_it_is() {
         let tokens = tokens();
-        for (text, name) in [("one", "gateway"), ("two", "team-a"), ("three", "auditor"), ("four", "admin")] {
+        for (text, name) in
+            [("one", "gateway"), ("two", "team-a"), ("three", "auditor"), ("four", "admin"), ("five", "network")]
+        {
             assert_eq!(tokens.find(text.as_bytes()).unwrap().name, name);
         }
-        for text in ["", "on", "onee", "One", "five"] {
+        for text in ["", "on", "onee", "One", "six"] {
             assert_eq!(tokens.find(text.as_bytes()), None, "{text}");
         }
         assert_eq!(Tokens::default().find(b"one"), None);
@@ -198,7 +253,7 @@ mod tests {
         for value in ["Basic one", "Bearerone", "one", "bearer"] {
             assert_eq!(denied(&with(value.as_bytes()), Need::Check), Denied::Missing, "{value}");
         }
-        for value in [&b"Bearer five"[..], b"Bearer ", b"Bearer \xff"] {
+        for value in [&b"Bearer six"[..], b"Bearer ", b"Bearer \xff"] {
             assert_eq!(denied(&with(value), Need::Check), Denied::Unknown);
         }
         assert!(tokens.allow(&with(b"BEARER  one "), Need::Check).is_ok());

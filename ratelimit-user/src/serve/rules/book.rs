@@ -110,13 +110,14 @@ impl Book {
         Ok(count)
     }
 
-    /// Checks a rule as a change does, and changes nothing.
-    pub(in crate::serve) fn check(&self, name: &str, keys: &Keys) -> Result<(), RuleError> {
+    /// Returns the rule that a change would put in force, and changes nothing.
+    pub(in crate::serve) fn check(&self, name: &str, keys: &Keys) -> Result<Rule, RuleError> {
         let now = self.in_force();
         if now.is_of_operator(name) {
             return Err(RuleError::Operators(name.to_owned()));
         }
-        now.with(name, now.version(), Some(keys)).map(drop).map_err(RuleError::Wrong)
+        let next = now.with(name, now.version(), Some(keys)).map_err(RuleError::Wrong)?;
+        next.rule(name).cloned().ok_or_else(|| RuleError::Absent(name.to_owned()))
     }
 
     /// Puts rules in force that other servers have written.

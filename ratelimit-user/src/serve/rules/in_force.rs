@@ -150,6 +150,12 @@ impl InForce {
         stored.or_else(|| Some((None, self.operators.keys.get(name)?)))
     }
 
+    /// Returns a rule.
+    pub(in crate::serve) fn rule(&self, name: &str) -> Option<&Rule> {
+        let stored = self.stored.get(name).map(|(_, rule)| rule);
+        stored.or_else(|| self.operators.rules.iter().find(|rule| rule.name() == name))
+    }
+
     /// Returns the version and the keys of a rule that is in force or left out.
     pub(super) fn kept(&self, name: &str) -> Option<(Option<u64>, &Keys)> {
         let left_out = self.left_out.get(name).map(|(stored, _)| (Some(stored.version), &stored.keys));
@@ -162,7 +168,7 @@ impl InForce {
     }
 
     /// Returns whether the operator's file has this rule.
-    pub(super) fn is_of_operator(&self, name: &str) -> bool {
+    pub(in crate::serve) fn is_of_operator(&self, name: &str) -> bool {
         self.operators.keys.contains_key(name)
     }
 

@@ -3,12 +3,13 @@
 mod access;
 mod answers;
 mod caller;
+mod console;
 mod envoy;
 mod faults;
 mod layer;
 mod nginx;
 mod prometheus;
-mod rules;
+pub(super) mod rules;
 mod stops;
 mod unit;
 mod usage;
@@ -37,8 +38,8 @@ algorithm = \"sliding-log\"
 
 /// An answer: status, head, and body as JSON or text.
 #[derive(Debug)]
-struct Answer {
-    status: u16,
+pub(super) struct Answer {
+    pub(super) status: u16,
     head: String,
     body: Value,
 }
@@ -91,7 +92,7 @@ impl Server {
     }
 }
 
-fn call(socket: &Path, head: &str, body: &str) -> Answer {
+pub(super) fn call(socket: &Path, head: &str, body: &str) -> Answer {
     let mut stream = UnixStream::connect(socket).unwrap();
     let head = format!("{head}\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
     // A server that refuses a call may close before all of it has arrived.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Answer, RULES, Server, token};
 
 pub(super) const ADMIN: &str = "YWRtaW4";
-const TEAM: &str = "dGVhbQ";
+pub(crate) const TEAM: &str = "dGVhbQ";
 
 /// A server whose rules change, and the folder of its rules.
 pub(super) struct Changed<'a> {
@@ -24,13 +24,13 @@ pub(super) struct Changed<'a> {
 }
 
 /// The table `[serve]` beside the address, and the rules of the operator.
-pub(super) fn file(store: &Path) -> String {
+pub(crate) fn file(store: &Path) -> String {
     let admin = token("admin", ADMIN, "[\"rules:*\", \"rules:read\"]");
     let team = token("team-a", TEAM, "[\"rules:team-a-*\"]");
     format!("rules = \"{}\"\n{admin}{team}{RULES}", store.display())
 }
 
-pub(super) fn store(kept: &Folder) -> PathBuf {
+pub(crate) fn store(kept: &Folder) -> PathBuf {
     kept.file().with_file_name("rules.toml")
 }
 

@@ -1,4 +1,4 @@
-//! The socket of applications: its file and its group.
+//! Sockets whose path and group the file names: for applications, and for what only reads.
 
 use std::{
     fs, io,
@@ -11,10 +11,7 @@ use std::{
 
 use rustix::process::getegid;
 
-use crate::{
-    config::daemon::stops::Stops,
-    dataplane::{self, pins::ownership},
-};
+use crate::dataplane::{self, pins::ownership};
 
 /// Only the owner and the group may connect.
 const MODE: u32 = 0o660;
@@ -26,21 +23,19 @@ pub(crate) enum SocketError {
     #[error(transparent)]
     Unsafe(#[from] dataplane::Error),
     /// The folder is missing.
-    #[error("stops: {} is no folder: create it, or let systemd do so with RuntimeDirectory=", .0.display())]
+    #[error("{} is no folder: create it, or let systemd do so with RuntimeDirectory=", .0.display())]
     NoFolder(PathBuf),
     /// Something else is there.
-    #[error("stops: {} is there and is no socket: write another path", .0.display())]
+    #[error("{} is there and is no socket: write another path", .0.display())]
     Other(PathBuf),
     /// Another process listens.
-    #[error("stops: another process listens on {}: write another path", .0.display())]
+    #[error("another process listens on {}: write another path", .0.display())]
     Taken(PathBuf),
     /// The group does not exist.
-    #[error("stops: there is no group {0} in /etc/group: create it, or write its number")]
+    #[error("there is no group {0} in /etc/group: create it, or write its number")]
     NoGroup(String),
     /// The system refuses to give the socket to the group.
-    #[error(
-        "stops: cannot give the socket to the group {group} ({cause}): add SupplementaryGroups={group} to the unit"
-    )]
+    #[error("cannot give the socket to the group {group} ({cause}): add SupplementaryGroups={group} to the unit")]
     Group {
         /// The group.
         group: String,
@@ -48,7 +43,7 @@ pub(crate) enum SocketError {
         cause: io::Error,
     },
     /// The system refuses.
-    #[error("stops: {}: {cause}", .path.display())]
+    #[error("{}: {cause}", .path.display())]
     System {
         /// The file.
         path: PathBuf,
@@ -75,15 +70,15 @@ impl Drop for File {
     }
 }
 
-/// Makes the socket of this table.
-pub(super) fn bind(stops: &Stops) -> Result<Bound, SocketError> {
-    let path = stops.socket.clone();
+/// Makes the socket at a path for a group. Without one, it is for the group of this process.
+pub(super) fn bind(path: &Path, group: Option<&str>) -> Result<Bound, SocketError> {
+    let path = path.to_owned();
     let at = |cause| SocketError::System { path: path.clone(), cause };
     let folder = path.parent().unwrap_or(Path::new("/"));
     if ownership::check(folder)?.is_none() {
         return Err(SocketError::NoFolder(folder.to_owned()));
     }
-    let group = stops.group.as_deref().map(Group::named).transpose()?;
+    let group = group.map(Group::named).transpose()?;
     match fs::symlink_metadata(&path) {
         Ok(there) if !there.file_type().is_socket() => return Err(SocketError::Other(path)),
         Ok(_) if UnixStream::connect(&path).is_ok() => return Err(SocketError::Taken(path)),
@@ -122,8 +117,13 @@ impl Group {
         number.map(|number| Self { name: name.to_owned(), number }).ok_or_else(|| SocketError::NoGroup(name.to_owned()))
     }
 
+    /// Finds this group, or that of this process.
+    pub(super) fn of(name: Option<&str>) -> Result<Self, SocketError> {
+        name.map_or_else(|| Ok(Self::own()), Self::named)
+    }
+
     /// Returns the group of this process, which has a socket without another one.
-    pub(super) fn own() -> Self {
+    fn own() -> Self {
         let number = getegid().as_raw();
         Self { name: number.to_string(), number }
     }

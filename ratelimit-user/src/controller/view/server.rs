@@ -1,0 +1,66 @@
+//! Connections of readers: each line is a question, and gets a line as its answer.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{UnixListener, UnixStream},
+    sync::Semaphore,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::reader::Reader;
+use crate::view::LINE;
+
+/// Connections at a time. Further ones wait.
+const CONNECTIONS: usize = 8;
+/// How long a connection may be silent, and how long an answer may take to be read.
+const IDLE: Duration = Duration::from_secs(30);
+/// The pause after a connection that could not be accepted, for example for lack of files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers until it is aborted.
+pub(super) async fn serve(listener: UnixListener, reader: Arc<Reader>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        tokio::select! {
+            (accepted, place) = accepted => match accepted {
+                Ok((stream, _)) => {
+                    let reader = Arc::clone(&reader);
+                    connections.spawn(async move {
+                        answer(stream, &reader).await;
+                        drop(place);
+                    });
+                }
+                Err(_) => sleep(PAUSE).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+/// Answers the lines of one connection.
+async fn answer(stream: UnixStream, reader: &Arc<Reader>) {
+    let (read, mut write) = stream.into_split();
+    let mut lines = BufReader::new(read);
+    loop {
+        let mut line = Vec::new();
+        let read = timeout(IDLE, (&mut lines).take(LINE as u64 + 1).read_until(b'\n', &mut line)).await;
+        let Ok(Ok(1..)) = read else { return };
+        // The rest of a line that is too long is no question.
+        if line.pop_if(|byte| *byte == b'\n').is_none() {
+            return;
+        }
+        let Some(mut text) = reader.line(line).await else { return };
+        text.push(b'\n');
+        if !matches!(timeout(IDLE, write.write_all(&text)).await, Ok(Ok(()))) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a rule would have refused, in words.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+
+use crate::{
+    serve::recent::{Replayed, Sample},
+    text::units::write_duration,
+};
+
+/// Says how many clients and requests a rule would have refused.
+pub(in crate::serve::console) fn in_words(rule: &str, replayed: &Replayed, sample: &Sample) -> String {
+    let Replayed { clients, requests, hit, refused, .. } = replayed;
+    let span = span(sample);
+    if *clients == 0 {
+        return format!("{rule} counts no request in {span}.");
+    }
+    format!("{rule} would have refused {hit} of {clients} clients in {span}: {refused} of {requests} requests.")
+}
+
+/// Says what the figures leave out. None if they leave out nothing.
+pub(in crate::serve::console) fn bounds(sample: &Sample) -> Option<String> {
+    let one_of = sample.one_of;
+    (one_of > 1).then(|| {
+        format!(
+            "The server remembers 1 of {one_of} clients, because all did not fit. A rule that counts several of them \
+             together would have refused more."
+        )
+    })
+}
+
+fn span(sample: &Sample) -> String {
+    let seconds = sample.span.as_secs();
+    if seconds >= 3_599 {
+        "the last hour".to_owned()
+    } else {
+        format!("the last {}", write_duration(Duration::from_secs(seconds.max(1))))
+    }
+}
+
+/// Shows the clients with the most refused requests.
+pub(in crate::serve::console) fn clients(replayed: &Replayed) -> Markup {
+    html! {
+        @if !replayed.worst.is_empty() {
+            div class="table" tabindex="0" role="region" aria-label="Clients" {
+                table {
+                    thead {
+                        tr {
+                            th scope="col" { "Client" } th scope="col" class="number" { "Refused" }
+                            th scope="col" class="number" { "Requests" }
+                        }
+                    }
+                    tbody {
+                        @for client in &replayed.worst {
+                            tr {
+                                td { code { @if client.name.is_empty() { "all requests" } @else { (client.name) } } }
+                                td class={ "number" @if client.refused > 0 { " bad" } } { (client.refused) }
+                                td class="number" { (client.requests) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What the daemon shows of packets to other programs: questions and answers as lines of JSON. No I/O.
+
+mod reasons;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::reasons::in_words;
+
+/// The longest question, in bytes.
+pub(crate) const LINE: usize = 1 << 10;
+/// The longest answer, in bytes.
+pub(crate) const ANSWER: usize = 1 << 20;
+/// The most rows of an answer.
+pub(crate) const ROWS: usize = 50;
+
+/// A question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub(crate) enum Question {
+    /// How many packets had which reason.
+    Counts,
+    /// The sources with the most dropped packets.
+    Sources,
+    /// Rules whose text has this text, from this one on.
+    Rules {
+        /// The text.
+        search: String,
+        /// The rules before.
+        from: usize,
+    },
+    /// Named lists.
+    Lists,
+    /// The last changes, the newest first.
+    Changes,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Answer {
+    /// Packets by reason, since the instance began.
+    Counts(Counts),
+    /// Sources.
+    Sources(Vec<SourceRow>),
+    /// Rules.
+    Rules(Rules),
+    /// Lists.
+    Lists(Vec<ListRow>),
+    /// Changes.
+    Changes(Vec<ChangeRow>),
+    /// There is no answer, for this reason.
+    Failed(String),
+}
+
+/// How many packets had which reason.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counts {
+    /// The interfaces.
+    pub(crate) interfaces: Vec<String>,
+    /// All reasons that packets had.
+    pub(crate) reasons: Vec<ReasonRow>,
+}
+
+/// The packets of one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ReasonRow {
+    pub(crate) name: String,
+    pub(crate) passes: bool,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// Packets that passed in shadow, and would have been dropped for this reason.
+    pub(crate) would_drop: u64,
+}
+
+/// A source, with estimates of its packets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SourceRow {
+    pub(crate) source: String,
+    pub(crate) service: String,
+    pub(crate) passed: u64,
+    pub(crate) dropped: u64,
+    /// Packets that passed in shadow, and would have been dropped.
+    pub(crate) would_drop: u64,
+}
+
+/// Rules, and how many there are with this text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Rules {
+    pub(crate) count: usize,
+    pub(crate) rows: Vec<RuleRow>,
+}
+
+/// A rule in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RuleRow {
+    pub(crate) packets: String,
+    pub(crate) policy: String,
+    pub(crate) origin: String,
+    /// Seconds until it ends. None if it stays.
+    pub(crate) ends_in: Option<u64>,
+    pub(crate) comment: Option<String>,
+}
+
+/// A list in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ListRow {
+    pub(crate) name: String,
+    pub(crate) action: String,
+    pub(crate) entries: u64,
+    pub(crate) packets: u64,
+    /// Seconds until it ends. None if it stays.
+    pub(crate) ends_in: Option<u64>,
+}
+
+/// A change in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChangeRow {
+    pub(crate) at: String,
+    pub(crate) by: String,
+    pub(crate) what: String,
+}

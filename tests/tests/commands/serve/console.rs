@@ -1,0 +1,278 @@
+//! The pages for people, as plain HTTP.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{
+    Answer, Server, call,
+    rules::{ADMIN, TEAM, file, store},
+    token,
+};
+use crate::metrics::start;
+
+const FORM: &str = "content-type: application/x-www-form-urlencoded";
+
+/// A server with pages, and the folder of its rules.
+struct Pages {
+    server: Server,
+    socket: PathBuf,
+    _kept: Folder,
+}
+
+/// A browser that has signed in.
+struct Visitor {
+    socket: PathBuf,
+    /// The header that names the visitor.
+    who: String,
+    csrf: String,
+}
+
+fn tables(kept: &Folder, socket: &Path) -> String {
+    let user = "[[user]]\nname = \"alice@example.org\"\nscope = [\"rules:team-a-*\"]\n";
+    let console = format!("[console]\nlisten = \"unix:{}\"\nuser-header = \"X-Remote-User\"\n", socket.display());
+    format!("{}{user}{console}", file(&store(kept)))
+}
+
+impl Pages {
+    fn start(sandbox: &Sandbox) -> Self {
+        Self::with(sandbox, "")
+    }
+
+    /// Starts with more text behind the table of the pages.
+    fn with(sandbox: &Sandbox, more: &str) -> Self {
+        let kept = Folder::new();
+        let socket = kept.file().with_file_name("console.sock");
+        let server = Server::start(sandbox, &format!("{}{more}", tables(&kept, &socket)));
+        Self { server, socket, _kept: kept }
+    }
+
+    fn get(&self, path: &str, headers: &str) -> Answer {
+        call(&self.socket, &format!("GET {path} HTTP/1.1{headers}"), "")
+    }
+
+    fn sign_in(&self, token: &str) -> Visitor {
+        let head = format!("POST /console/sign-in HTTP/1.1\r\n{FORM}\r\nsec-fetch-site: same-origin");
+        let answer = call(&self.socket, &head, &format!("token={token}"));
+        assert_eq!((answer.status, answer.header("location")), (303, Some("/console")), "{answer:?}");
+        let cookie = answer.header("set-cookie").unwrap();
+        let (pair, attributes) = cookie.split_once("; ").unwrap();
+        assert!(pair.starts_with("__Host-ratelimit="), "{cookie}");
+        assert_eq!(attributes, "Path=/; Secure; HttpOnly; SameSite=Strict");
+        self.visitor(&format!("\r\ncookie: {pair}"))
+    }
+
+    fn visitor(&self, who: &str) -> Visitor {
+        let page = self.get("/console/new", who);
+        let text = page.body.as_str().unwrap();
+        let csrf = text.split_once("name=\"csrf\" value=\"").unwrap().1.split_once('"').unwrap().0.to_owned();
+        Visitor { socket: self.socket.clone(), who: who.to_owned(), csrf }
+    }
+}
+
+impl Visitor {
+    fn get(&self, path: &str) -> Answer {
+        call(&self.socket, &format!("GET {path} HTTP/1.1{}", self.who), "")
+    }
+
+    fn page(&self, path: &str) -> String {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        answer.body.as_str().unwrap().to_owned()
+    }
+
+    fn post(&self, path: &str, fields: &str) -> Answer {
+        let body = format!("csrf={}&{fields}", self.csrf);
+        call(&self.socket, &format!("POST {path} HTTP/1.1\r\n{FORM}{}", self.who), &body)
+    }
+}
+
+#[test]
+fn a_change_is_previewed_confirmed_and_undone_and_teams_see_only_their_rules() {
+    let sandbox = Sandbox::new();
+    let mut pages = Pages::start(&sandbox);
+    let question = |user: usize| json!({"attributes": {"operation": "other", "user": user.to_string()}});
+    // Three users ask five times, and two once.
+    for user in [1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4, 5] {
+        assert_eq!(pages.server.check(&question(user)).status, 200);
+    }
+    let (team, admin) = (pages.sign_in(TEAM), pages.sign_in(ADMIN));
+    let rule = "limits=2%2Fh&key=user&match=operation%3Dother&algorithm=sliding-log";
+    let preview = team.post("/console/new", &format!("name=team-a-1&{rule}"));
+    let text = preview.body.as_str().unwrap();
+    let expected = "The new rule would have refused 3 of 5 clients in the last ";
+    assert!(preview.status == 200 && text.contains(expected) && text.contains("9 of 17 requests"), "{text}");
+    assert_eq!(team.get("/console/rule/team-a-1").status, 404, "a preview has changed something");
+    let applied = team.post("/console/rule/team-a-1/apply", rule);
+    assert_eq!((applied.status, applied.header("location")), (303, Some("/console/rule/team-a-1?done=1")));
+    let allowed = |user| (0..6).filter(|_| pages.server.check(&question(user)).status == 200).count();
+    assert_eq!(allowed(11), 2);
+
+    // The second form knows an older version.
+    let changed = rule.replace("2%2Fh", "4%2Fh");
+    assert_eq!(team.post("/console/rule/team-a-1/apply", &format!("version=1&{changed}")).status, 303);
+    assert_eq!(team.post("/console/rule/team-a-1/apply", &format!("version=1&{changed}")).status, 409);
+    assert_eq!(allowed(12), 4);
+    let text = team.page("/console/rule/team-a-1");
+    assert!(text.contains("Undo this change") && text.contains("user=12"), "{text}");
+    assert_eq!(team.post("/console/rule/team-a-1/undo", "version=2").status, 303);
+    assert_eq!(allowed(13), 2);
+    assert_eq!(team.post("/console/rule/team-a-1/undo", "version=2").status, 409);
+    // A rule that was deleted comes back.
+    let preview = team.post("/console/rule/team-a-1/preview", "version=3&delete=true");
+    assert!(preview.body.as_str().unwrap().contains("Delete the rule"), "{preview:?}");
+    assert_eq!(team.post("/console/rule/team-a-1/apply", "version=3&delete=true").status, 303);
+    assert_eq!(allowed(14), 6);
+    assert!(team.page("/console/rule/team-a-1").contains("it was deleted"));
+    assert_eq!(team.post("/console/rule/team-a-1/undo", "version=4").status, 303);
+    assert_eq!(allowed(15), 2);
+
+    let hostile = "limits=2%2Fh&match=operation%3D%3Cscript%3Ealert(1)%3C%2Fscript%3E";
+    assert_eq!(admin.post("/console/rule/other/apply", hostile).status, 303);
+    for path in ["/console/rules", "/console/rule/other", "/console/log", "/console/rules?q=%22%3E%3Cscript%3E"] {
+        let text = admin.page(path);
+        assert!(!text.contains("<script>") && !text.contains("\"><script>"), "{path}: {text}");
+    }
+    assert!(admin.page("/console/rules").contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+    for path in ["/console", "/console/rules", "/console/log", "/console/rules?q=other"] {
+        let text = team.page(path);
+        assert!(!text.contains("/console/rule/other") && !text.contains("alert(1)"), "{path}: {text}");
+    }
+    assert!(team.page("/console/log").contains("team-a-1"));
+    assert_eq!(team.get("/console/rule/other").status, 403);
+    for path in ["/console/rule/other/preview", "/console/rule/other/apply", "/console/rule/other/undo"] {
+        assert_eq!(team.post(path, hostile).status, 403, "{path}");
+    }
+    let wrong = team.post("/console/new", "name=team-a-2&limits=often");
+    assert!(wrong.status == 400 && wrong.body.as_str().unwrap().contains("limits"), "{wrong:?}");
+    assert_eq!(admin.post("/console/rule/create-url/apply", rule).status, 409, "it is a rule of the file");
+
+    // The operator takes the token away.
+    let text = std::fs::read_to_string(pages.server.folder.file()).unwrap();
+    let (before, from) = text.split_once("[[token]]\nname = \"team-a\"").unwrap();
+    let (_, after) = from.split_once("[[check]]").unwrap();
+    pages.server.folder.write(&format!("{before}[[check]]{after}"));
+    pages.server.daemon.process.signal(Signal::HUP);
+    assert!(pages.server.daemon.line().contains("in force"));
+    assert_eq!((team.get("/console").status, admin.get("/console").status), (303, 200));
+    pages.server.end();
+}
+
+#[test]
+fn pages_take_no_form_of_another_site_and_load_nothing_from_elsewhere() {
+    let sandbox = Sandbox::new();
+    let pages = Pages::start(&sandbox);
+    for path in ["/", "/console", "/console/rules", "/console/log", "/console/rule/create-url", "/console/none"] {
+        let answer = pages.get(path, "\r\ncookie: __Host-ratelimit=0000");
+        assert_eq!(answer.status, 303, "{path}: {answer:?}");
+    }
+    let page = pages.get("/console/sign-in", "");
+    assert_eq!(page.status, 200);
+    for (name, value) in [
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "same-origin"),
+        ("cache-control", "no-store"),
+        ("cross-origin-opener-policy", "same-origin"),
+    ] {
+        assert_eq!(page.header(name), Some(value));
+    }
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'; ") && !policy.contains("unsafe"), "{policy}");
+    assert!(policy.contains("frame-ancestors 'none'") && policy.contains("form-action 'self'"), "{policy}");
+
+    let sign_in = |site: &str, token: &str| {
+        call(&pages.socket, &format!("POST /console/sign-in HTTP/1.1\r\n{FORM}{site}"), &format!("token={token}"))
+    };
+    assert_eq!(sign_in("", "wrong").status, 403);
+    assert_eq!(sign_in("", "").status, 403);
+    for site in ["\r\nsec-fetch-site: cross-site", "\r\nsec-fetch-site: same-site", "\r\norigin: https://evil.example"]
+    {
+        let answer = sign_in(site, ADMIN);
+        assert_eq!((answer.status, answer.header("set-cookie")), (403, None), "{site}");
+    }
+
+    let admin = pages.sign_in(ADMIN);
+    let other = pages.sign_in(ADMIN);
+    let rule = "limits=2%2Fh&key=user";
+    let stolen = Visitor { socket: pages.socket.clone(), who: admin.who.clone(), csrf: other.csrf.clone() };
+    assert_eq!(stolen.post("/console/rule/new-1/apply", rule).status, 403);
+    let none = Visitor { socket: pages.socket.clone(), who: admin.who.clone(), csrf: String::new() };
+    assert_eq!(none.post("/console/rule/new-1/apply", rule).status, 403);
+    let site = Visitor {
+        socket: pages.socket.clone(),
+        who: format!("{}\r\nsec-fetch-site: cross-site", admin.who),
+        csrf: admin.csrf.clone(),
+    };
+    assert_eq!(site.post("/console/rule/new-1/apply", rule).status, 403);
+    assert_eq!(admin.get("/console/rule/new-1").status, 404);
+    // A link or a picture changes nothing.
+    assert_eq!(admin.get("/console/rule/new-1/apply?limits=2%2Fh").status, 404);
+    assert_eq!(admin.post("/console/sign-out", "").status, 303);
+    assert_eq!(admin.get("/console").status, 303);
+    assert_eq!(other.get("/console").status, 200);
+
+    // A proxy has signed a person in.
+    let alice = pages.visitor("\r\nx-remote-user: alice@example.org");
+    assert!(alice.page("/console").contains("user:alice@example.org"));
+    assert_eq!(alice.post("/console/rule/team-a-7/apply", rule).status, 303);
+    assert_eq!(alice.post("/console/rule/other/apply", rule).status, 403);
+    assert!(alice.page("/console/log").contains("by user:alice@example.org"));
+    assert_eq!(pages.get("/console/sign-in", "\r\nx-remote-user: mallory").status, 403);
+    // The token of a person behind the proxy does not make the person another one.
+    let both = format!("\r\nx-remote-user: mallory{}", other.who);
+    assert_eq!(pages.get("/console", &both).status, 303);
+    pages.server.end();
+}
+
+#[test]
+fn the_daemon_shows_packets_to_those_who_may_read_about_them() {
+    let (sandbox, folder) = (Sandbox::new(), Folder::new());
+    let ratelimit = Ratelimit::new(&sandbox);
+    let view = folder.file().with_file_name("view");
+    let text = "interfaces = [\"eth0\"]\n[default]\npackets = \"5/s\"\n[[rule]]\nsource = \"198.51.100.0/24\"\n\
+                policy = \"deny\"\ncomment = \"<b>bad\"\n";
+    let file = format!("{text}[view]\nsocket = \"{}\"\n", view.display());
+    let mut daemon = start(&sandbox, &ratelimit, &folder, &file);
+    Flood::of(Frame::ack(PEER_IPV4, 80)).send(&sandbox, 500);
+    let network = token("network", "bmV0", "\"packets:read\"");
+    let pages = Pages::with(&sandbox, &format!("packets = \"{}\"\n{network}", view.display()));
+    let (network, team) = (pages.sign_in("bmV0"), pages.sign_in(TEAM));
+    let begin = Instant::now();
+    let text = loop {
+        // The server reads the counts for the first time when it starts.
+        let text = network.page("/console/packets");
+        if text.contains("over-packets") || begin.elapsed() > Duration::from_secs(20) {
+            break text;
+        }
+    };
+    assert!(
+        text.contains("The source sends more packets than its limit.") && text.contains("Packets on eth0"),
+        "{text}"
+    );
+    assert!(text.contains("<code>10.9.0.2</code>"), "{text}");
+    let text = network.page("/console/packets/rules?q=bad");
+    assert!(text.contains("<code>198.51.100.0/24</code>") && text.contains("&lt;b&gt;bad"), "{text}");
+    assert!(network.page("/console/packets/rules?q=nothing").contains("No rule has this text."));
+    assert!(network.page("/console/packets/lists").contains("There is no list."));
+    assert!(network.page("/console/packets/changes").contains("started with"));
+    assert!(!network.page("/console/rules").contains("create-url"));
+    for path in ["", "/rules", "/lists", "/changes"] {
+        assert_eq!(team.get(&format!("/console/packets{path}")).status, 403, "{path}");
+    }
+    // A reload moves the socket, and then removes it.
+    let other = folder.file().with_file_name("other");
+    folder.write(&file.replace("/view\"", "/other\""));
+    assert!(daemon.line().contains("view socket: "), "the daemon does not tell the change");
+    assert!(other.exists() && !view.exists());
+    assert!(network.page("/console/packets/rules").contains("The daemon shows no packets at "));
+    daemon.end();
+    assert!(!other.exists());
+    pages.server.end();
+    ratelimit.ok("detach --all");
+}
