@@ -10,7 +10,7 @@ use super::{
 };
 use crate::dataplane::{
     Error,
-    attach::foreign_program,
+    attach::occupant::Occupant,
     readings::gauges,
     sys::{
         ethtool::{Channels, Ethtool, Feature},
@@ -65,7 +65,7 @@ pub(super) fn examine(interface: &Interface, ours: &Ours, as_root: &str) -> Resu
     }
     match interface.program.filter(|_| !is_ours) {
         Some(hidden) if !ours.are_known => findings.push(hidden_program(hidden, as_root)),
-        Some(other) => findings.push(other_program(&facts, other, &foreign_program::program_name(other.id))),
+        Some(other) => findings.push(other_program(&facts, &Occupant::of(interface, other))),
         None => findings.push(native(&facts)),
     }
     if !ours.attachments.is_empty() && !is_ours {
@@ -94,11 +94,12 @@ fn link(interface: &Interface) -> Finding {
     }
 }
 
-fn other_program(facts: &Facts<'_>, Program { id, mode }: Program, name: &str) -> Finding {
-    let mode = mode.name();
-    let why = "An interface has one XDP program. `ratelimit attach` refuses to replace it without --replace.";
-    let what = format!("has the XDP program {name:?} of another owner (id {id}, {mode})");
-    Finding::error(Check::OtherProgram, &what, why).fixed_by(format!("{} --replace", facts.attach()))
+fn other_program(facts: &Facts<'_>, other: &Occupant) -> Finding {
+    let why = format!(
+        "An interface has one XDP program. `ratelimit attach` refuses to replace it without --replace. Without it: {}.",
+        other.removal()
+    );
+    Finding::error(Check::OtherProgram, &format!("has {other}"), &why).fixed_by(format!("{} --replace", facts.attach()))
 }
 
 /// Returns the finding about a program that this user may not read.

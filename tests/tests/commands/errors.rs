@@ -44,7 +44,8 @@ fn another_attached_program_is_named_and_stays() {
     let sink = Sink::passing(&sandbox, VICTIM_LINK);
     for mode in ["native", "generic", "auto"] {
         let line = ratelimit.fails(&format!("attach {VICTIM_LINK} --mode {mode}"));
-        let expected = format!("ratelimit: eth0 already has the XDP program \"pass\" (id {})", sink.program_id());
+        let expected =
+            format!("ratelimit: eth0 already has the XDP program \"pass\" (id {}, native): ", sink.program_id());
         assert!(line.starts_with(&expected) && line.contains("--replace"), "{line}");
     }
     assert!(sandbox.ip("link show eth0").contains(&format!("id {}", sink.program_id())));

@@ -46,6 +46,14 @@ pub(crate) const FAIL2BAN: Unpacked = Unpacked {
 pub(crate) const IPSET: Unpacked =
     Unpacked { packages: &["ipset", "libipset13"], programs: &["usr/sbin/ipset"], version: "--version" };
 
+/// Other XDP programs and their loader, with its libraries (1 MB). The filter has no argument with which it always ends
+/// successfully, so one in PATH is not found.
+pub(crate) const XDP_TOOLS: Unpacked = Unpacked {
+    packages: &["xdp-tools", "libxdp1", "libbpf1"],
+    programs: &["usr/sbin/xdp-filter", "usr/sbin/xdp-loader"],
+    version: "status",
+};
+
 /// What has decisions about addresses for its bouncers (32 MB).
 pub(crate) const CROWDSEC: Unpacked =
     Unpacked { packages: &["crowdsec"], programs: &["usr/bin/crowdsec", "usr/bin/cscli"], version: "-version" };
@@ -56,7 +64,7 @@ pub(crate) const CROWDSEC: Unpacked =
 ///
 /// Fails if one is missing and cannot be downloaded.
 pub(crate) fn for_tests() -> Result<()> {
-    [PROMETHEUS, REDIS, NGINX, FAIL2BAN, IPSET].iter().try_for_each(Unpacked::provide)
+    [PROMETHEUS, REDIS, NGINX, FAIL2BAN, IPSET, XDP_TOOLS].iter().try_for_each(Unpacked::provide)
 }
 
 impl Unpacked {

@@ -159,7 +159,7 @@ impl Attachments {
                 let (link, removed) = self.replace_foreign(program, &interface, other, how)?;
                 (link, Some(removed))
             }
-            Some(other) => return Err(foreign_program::taken(&interface, other.id)),
+            Some(other) => return Err(foreign_program::taken(&interface, other)),
             None => (self.attach_free(program, &interface, how)?, None),
         };
         Ok(AttachUndo { interface, folder: self.folder.clone(), link, removed, is_detached: false })

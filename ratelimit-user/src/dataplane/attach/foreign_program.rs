@@ -8,12 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aya::programs::{ProgramFd, ProgramInfo, Xdp, links::LinkType, loaded_links, loaded_programs};
+use aya::programs::{ProgramFd, Xdp};
 use aya_obj::programs::XdpAttachType;
 
 use crate::dataplane::{
     Error,
-    attach::link,
+    attach::{link, loaded, occupant::Occupant},
     error::Tried as _,
     pins::{layout, listing::Listing, replaced_name::ReplacedName},
     sys::{
@@ -24,14 +24,9 @@ use crate::dataplane::{
 };
 
 /// Returns the error that names the program on an interface.
-pub(crate) fn taken(interface: &Interface, id: u32) -> Error {
-    Error::Taken { name: interface.name.clone(), program: program_name(id), id }
-}
-
-/// Returns the name of the program with this id. Empty if there is none.
-#[must_use]
-pub fn program_name(id: u32) -> String {
-    info(id).and_then(|info| info.name_as_str().map(str::to_owned)).unwrap_or_default()
+pub(crate) fn taken(interface: &Interface, program: Program) -> Error {
+    let occupant = Occupant::of(interface, program);
+    Error::Taken { name: interface.name.clone(), program: occupant.to_string(), removal: occupant.removal() }
 }
 
 /// The program of another tool, which can be replaced and restored.
@@ -46,9 +41,9 @@ impl ForeignProgram {
     /// Opens the program on an interface, and its link.
     pub(crate) fn open(interface: &Interface, program: Program) -> Result<Self, Error> {
         // The kernel frees a program without holders.
-        let info = info(program.id).ok_or_else(|| taken(interface, program.id))?;
+        let info = loaded::info(program.id).ok_or_else(|| taken(interface, program))?;
         let fd = info.fd().tried("cannot open the program that is to be replaced")?;
-        Ok(Self { program, fd, links: links_of(program.id, interface.index)? })
+        Ok(Self { program, fd, links: loaded::links_of(program.id, interface.index)? })
     }
 
     /// Pins it in the folder of the pins until it is forgotten.
@@ -119,17 +114,4 @@ fn restore_pinned(pin: &Path, ReplacedName { index, mode, .. }: ReplacedName) ->
     let program = Xdp::from_pin(pin, XdpAttachType::Interface).tried("cannot open a program")?;
     let program = program.fd().tried("cannot open a program")?.as_fd();
     interface::set_program(index, mode, program)
-}
-
-/// Returns the links between a program and interfaces with this index. Needs CAP_SYS_ADMIN if there is one.
-fn links_of(program: u32, index: u32) -> Result<Vec<Link>, Error> {
-    // A link that disappears meanwhile is an error of the list, and not ours.
-    let links = loaded_links().flatten();
-    let ours = links.filter(|link| link.program_id() == program && matches!(link.link_type(), Ok(LinkType::Xdp)));
-    let links: Vec<Link> = ours.map(|link| Link::from_id(link.id())).collect::<Result<_, _>>()?;
-    Ok(links.into_iter().filter(|link| link.interface == Some(index)).collect())
-}
-
-fn info(id: u32) -> Option<ProgramInfo> {
-    loaded_programs().flatten().find(|info| info.id() == id)
 }

@@ -2,8 +2,10 @@
 
 pub mod attachment;
 pub(crate) mod carried;
-pub mod foreign_program;
+pub(crate) mod foreign_program;
 mod how;
 pub(crate) mod link;
+mod loaded;
+pub(crate) mod occupant;
 pub mod undo;
 pub(crate) mod unlinked;

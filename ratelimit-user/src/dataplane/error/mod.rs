@@ -101,14 +101,14 @@ pub enum Error {
         name: String,
     },
     /// The interface carries another XDP program.
-    #[error("{name} already has the XDP program {program:?} (id {id}): remove it, or replace it with --replace")]
+    #[error("{name} already has {program}: {removal}, and --replace puts ratelimit in its place")]
     Taken {
         /// The interface.
         name: String,
-        /// Name of the program.
+        /// The program in words.
         program: String,
-        /// Id of the program.
-        id: u32,
+        /// What removes it, in words.
+        removal: String,
     },
     /// Another program was attached to this interface between the check and the attach.
     #[error("{0} has another XDP program by now: try again to see which")]

@@ -1,4 +1,4 @@
-//! The process that holds a file lock, by the list of the kernel.
+//! The process that holds a file lock or a BPF link, as the kernel tells it.
 
 use std::{fmt, fs, os::fd::AsFd};
 
@@ -10,7 +10,7 @@ const LOCKS: &str = "/proc/locks";
 /// Characters of a command that are shown.
 const MOST_SHOWN: usize = 60;
 
-/// The process that holds a lock.
+/// The process that holds a lock or a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Holder {
     /// A process of this machine or container.
@@ -33,6 +33,15 @@ impl Holder {
         let place = format!("{:02x}:{:02x}:{}", major(found.st_dev), minor(found.st_dev), found.st_ino);
         held_by(&locks, &place).map_or(Self::Hidden, |id| Self::Process { id, command: command(id) })
     }
+
+    /// Returns a process with a descriptor of the BPF link with this id.
+    #[must_use]
+    pub(crate) fn of_link(link: u32) -> Self {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let found = processes.find(|process| has_link(*process, link));
+        found.map_or(Self::Hidden, |id| Self::Process { id, command: command(id) })
+    }
 }
 
 impl fmt::Display for Holder {
@@ -42,6 +51,19 @@ impl fmt::Display for Holder {
             Self::Hidden => write!(out, "a process that is not visible here, such as one in another container"),
         }
     }
+}
+
+fn has_link(process: u32, link: u32) -> bool {
+    let descriptors = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let mut links = descriptors.filter(|entry| {
+        let target = fs::read_link(entry.path()).unwrap_or_default();
+        matches!(target.to_str(), Some("anon_inode:bpf_link" | "anon_inode:bpf-link"))
+    });
+    links.any(|entry| {
+        let about = fs::read_to_string(format!("/proc/{process}/fdinfo/{}", entry.file_name().display()));
+        let about = about.unwrap_or_default();
+        about.lines().any(|line| line.strip_prefix("link_id:").is_some_and(|id| id.trim().parse() == Ok(link)))
+    })
 }
 
 /// Returns the process that the list names as the holder of a lock on a file.

@@ -2,6 +2,7 @@
 
 mod log_level;
 mod netns;
+mod other_tools;
 mod replace;
 mod settings;
 mod shadow;
