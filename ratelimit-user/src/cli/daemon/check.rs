@@ -20,9 +20,11 @@ use crate::{
     },
     config::{
         self, Config, PlannedList,
+        daemon::kept::Kept,
         problem::{ConfigError, Problem},
         requests::{self, Requests},
     },
+    controller::socket::request::ago,
     dataplane::{Error, sys::interface},
     serve,
     text::{excerpt::escaped, feed::Bad},
@@ -117,6 +119,9 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             output.print(&checked, |out| {
                 if messages.is_empty() {
                     writeln!(out, "{}: good, with {interfaces} and {rules}{in_lists}{of_requests}", checked.file)?;
+                    for copy in config.lists.iter().filter_map(fetched) {
+                        writeln!(out, "{copy}")?;
+                    }
                     if limits_nothing {
                         writeln!(out, "{NO_INTERFACE}")?;
                     }
@@ -145,6 +150,13 @@ fn of_serve(requests: &Requests, warnings: &mut Vec<String>) -> Vec<String> {
     let certificate = requests.encryption.as_ref().map(serve::check_certificate).transpose();
     warnings.extend(certificate.iter().flatten().flatten().cloned());
     nothing.into_iter().chain(certificate.err()).collect()
+}
+
+/// Returns how old the copy of a list on a server is.
+fn fetched(list: &PlannedList) -> Option<String> {
+    let address = &list.remote.as_ref()?.address;
+    let kept = Kept::of(&list.file, address.as_str())?;
+    Some(format!("  list {}: {address} has confirmed the copy {}", list.name, ago(kept.checked_at)))
 }
 
 /// Returns that the daemon has to fetch a list first.

@@ -206,9 +206,14 @@ impl RemoteList {
     /// Returns how long ago the server last said that the copy is its list, in words.
     #[must_use]
     pub fn age(&self) -> String {
-        let age = |at| Duration::try_from(Timestamp::now().duration_since(at)).unwrap_or_default();
-        self.checked_at.map_or_else(|| "never".to_owned(), |at| format!("{} ago", units::write_duration(age(at))))
+        self.checked_at.map_or_else(|| "never".to_owned(), ago)
     }
+}
+
+/// Returns how long ago a time is, in words.
+pub(crate) fn ago(at: Timestamp) -> String {
+    let age = Duration::try_from(Timestamp::now().duration_since(at)).unwrap_or_default();
+    format!("{} ago", units::write_duration(age))
 }
 
 /// An interface of the file that does not carry the program.

@@ -103,6 +103,8 @@ fn a_list_on_a_server_is_fetched_kept_and_followed() {
     let before = known(&ratelimit);
     assert_eq!((&before["name"], &before["failure"]), (&"drop".into(), &Value::Null));
     assert_eq!(before["url"], "https://127.0.0.1:8443/drop.txt");
+    let checked = ratelimit.ok(&format!("check {}", file.display()));
+    assert!(checked.contains("  list drop: https://127.0.0.1:8443/drop.txt has confirmed the copy "), "{checked}");
     let saved = ratelimit.ok("save");
     assert!(
         saved.contains("url = \"https://127.0.0.1:8443/drop.txt?key=secret\"\ncopy = \"/run/lists/drop\""),
