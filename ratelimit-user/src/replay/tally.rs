@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::HashMap};
 
 use ratelimit_common::{
     identity::source::Source,
-    reason::{Count, REASONS, Reason},
+    reason::{Count, Reason},
 };
 use smallvec::SmallVec;
 
@@ -54,7 +54,6 @@ impl Fate {
     pub(crate) fn reasons(&self) -> Vec<(Reason, u64)> {
         let mut reasons = self.reasons.to_vec();
         reasons.sort_by_key(|(reason, packets)| (Reverse(*packets), *reason as usize));
-        debug_assert!(reasons.len() <= REASONS);
         reasons
     }
 }
@@ -82,8 +81,8 @@ impl Default for Tally {
 
 impl Tally {
     fn of(most: usize) -> Self {
-        let [total, others, forgotten] = [const { None }; 3].map(Option::<Fate>::unwrap_or_default);
-        Self { sources: HashMap::new(), most, total, others, forgotten, rounds: 0 }
+        let none = Fate::default();
+        Self { sources: HashMap::new(), most, total: none.clone(), others: none.clone(), forgotten: none, rounds: 0 }
     }
 
     /// Adds a packet, and for which reason it was dropped.

@@ -16,7 +16,7 @@ use pcap_file::{
 use ratelimit_common::limits::limit::{Rate, SECOND};
 use ratelimit_tests::{
     Folder, Frame, Ratelimit, Sandbox,
-    models::{Definition as _, Tokens},
+    models::{Definition, Fixed, Tokens},
 };
 use serde_json::{Value, json};
 
@@ -36,6 +36,10 @@ burst = 20
 source = \"2001:db8:1:2:3::/80\"
 policy = \"deny\"
 [[rule]]
+source = \"10.9.4.1\"
+packets = \"20/s\"
+algorithm = \"fixed-window\"
+[[rule]]
 source = \"10.9.3.0/24\"
 policy = \"deny\"
 until = 2024-01-01T00:00:10Z
@@ -50,10 +54,11 @@ const SNAPLEN: usize = 96;
 /// A packet: nanoseconds since the start, its sender, and its whole frame.
 type Sent = (u64, IpAddr, Vec<u8>);
 
-/// Returns packets of six sources over some seconds, from a seed.
+/// Returns packets of seven sources over some seconds, from a seed.
 fn packets() -> Vec<Sent> {
-    let sources = ["10.9.0.1", "10.9.0.2", "10.9.2.1", "10.9.3.1", "2001:db8:1:2:3::1", "2001:db8:1:2:4::1"];
-    let (mut state, mut time) = (0x9e37_79b9_7f4a_7c15u64, 0);
+    let sources =
+        ["10.9.0.1", "10.9.4.1", "10.9.0.2", "10.9.2.1", "10.9.3.1", "2001:db8:1:2:3::1", "2001:db8:1:2:4::1"];
+    let (mut state, mut time) = (0x9e37_79b9_7f4a_7c15u64, 400_000_000);
     let mut random = move |most: u64| {
         state ^= state << 13;
         state ^= state >> 7;
@@ -63,7 +68,7 @@ fn packets() -> Vec<Sent> {
     let mut packet = |_| {
         time += random(3_000_000);
         // The first sources send most.
-        let which = random(6).min(random(6)) as usize;
+        let which = random(7).min(random(7)) as usize;
         let source: IpAddr = sources[which].parse().unwrap();
         (time, source, Frame::udp(source, 53).length(100 + random(1_000) as usize).bytes())
     };
@@ -125,9 +130,15 @@ fn expected(packets: &[Sent]) -> BTreeMap<String, [u64; 2]> {
             IpAddr::V4(address) => (address.to_string(), address.octets()[2] == 3 && *time < 10 * SECOND),
         };
         let of_bytes = name.starts_with("10.9.2.");
-        let new = || if of_bytes { Tokens::full(second(50_000), 20 * 1_514) } else { Tokens::full(second(100), 20) };
-        let (model, amount) =
-            (models.entry(name.clone()).or_insert_with(new), if of_bytes { frame.len() as u64 } else { 1 });
+        let new = || -> Box<dyn Definition> {
+            match &*name {
+                "10.9.2.1" => Box::new(Tokens::full(second(50_000), 20 * 1_514)),
+                "10.9.4.1" => Box::new(Fixed::new(20, SECOND)),
+                _ => Box::new(Tokens::full(second(100), 20)),
+            }
+        };
+        let model = models.entry(name.clone()).or_insert_with(new);
+        let amount = if of_bytes { frame.len() as u64 } else { 1 };
         let passes = !is_denied && model.fits(*time, amount);
         if passes {
             model.take(*time, amount);
@@ -200,7 +211,7 @@ fn a_capture_is_judged_as_the_limits_are_defined_and_nothing_else_changes() {
     fs::write(&file, &whole[..whole.len() - 30]).unwrap();
     let text = ratelimit.ok(&format!("replay {} -c {} --top 2", file.display(), folder.file().display()));
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[2].starts_with("SOURCE") && lines[5] == "4 more" && lines[6].starts_with("all "), "{text}");
+    assert!(lines[2].starts_with("SOURCE") && lines[5] == "5 more" && lines[6].starts_with("all "), "{text}");
     assert!(text.ends_with("the capture ends within a packet, which is left out\n"), "{text}");
     for (content, problem) in
         [(&b""[..], "is empty"), (b"no capture at all", "is no capture"), (&[0; 4_096], "is no capture")]
