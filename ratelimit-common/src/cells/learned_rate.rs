@@ -1,5 +1,6 @@
 //! The rate of all unknown sources as the program learns it (`--unknown auto`): four times the most packets of a calm
-//! minute. A minute is calm if the rate refused no packet in it.
+//! minute. A minute is calm if at most one packet was refused for 16 that passed. So a burst of new visitors does not keep
+//! the program from learning.
 //!
 //! A day has 1,440 calm minutes with packets of unknown sources. So neither a flood nor a pause makes the program forget
 //! what it has learned, and the clock of the host does not matter. A flood that stays below the rate looks calm. So the
@@ -21,7 +22,7 @@ pub struct LearnedRate {
     pub begun: u64,
     /// Packets that passed in the minute.
     pub passed: u64,
-    /// Not 0 if a packet was refused in the minute.
+    /// Packets that were refused in the minute, as far as they matter.
     pub refused: u64,
     /// Calm minutes so far.
     pub calm: u64,
@@ -44,6 +45,8 @@ pub const LEAST: u64 = 60 * 1_000;
 pub const FIRST: u64 = 60 * 100_000;
 /// The most packets per minute, as of every rate.
 pub const MOST: u64 = 60 * 100_000_000;
+/// Passed packets for which one may be refused in a calm minute.
+pub const TOLERANCE: u64 = 16;
 /// Part of the rate by which it rises in a minute. So often, it almost doubles in 1,441 minutes.
 pub const RISE: u64 = 2_080;
 
@@ -74,6 +77,13 @@ pub const fn batch(per_minute: u64) -> u64 {
 #[must_use]
 pub const fn cost(per_minute: u64, batch: u64) -> Units {
     gcra::units(MINUTE * batch) / per_minute
+}
+
+/// Returns how many packets may be refused in a calm minute in which so many passed.
+#[inline(always)]
+#[must_use]
+pub const fn tolerated(passed: u64) -> u64 {
+    passed / TOLERANCE
 }
 
 /// Returns whether a minute that began at `begun` has ended. CPUs do not read the clock in the order in which they

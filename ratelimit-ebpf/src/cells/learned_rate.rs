@@ -63,14 +63,14 @@ pub fn count(batch: u64, now: u64) {
     }
 }
 
-/// Notes that the minute is not calm.
+/// Counts a refused packet, unless the minute cannot be calm anyway. So a flood hardly writes.
 #[inline(always)]
-pub fn note_refusal() {
+pub fn count_refusal() {
     if is_on()
         && let Some(learned) = map::get()
-        && learned.refused.load() == 0
+        && learned.refused.load() <= learned_rate::tolerated(learned_rate::in_force(learned.per_minute.load()))
     {
-        learned.refused.store(1);
+        learned.refused.add(1);
     }
 }
 
@@ -80,14 +80,13 @@ fn end_minute(learned: &LearnedRate) {
     let (passed, refused, mut calm) = (learned.passed.load(), learned.refused.load(), learned.calm.load());
     // Other CPUs may be counting.
     learned.passed.add(0u64.wrapping_sub(passed));
-    if refused == 0 {
+    learned.refused.add(0u64.wrapping_sub(refused));
+    if refused <= learned_rate::tolerated(passed) {
         if let Some(day) = learned.most.get(learned_rate::place(calm) as usize) {
             day.store(learned_rate::most_of_day(day.load(), calm, passed));
         }
         calm += 1;
         learned.calm.store(calm);
-    } else {
-        learned.refused.store(0);
     }
     let most = learned.most.iter().fold(0, |most, day| most.max(day.load()));
     let per_minute = learned_rate::in_force(learned.per_minute.load());

@@ -172,10 +172,7 @@ fn every_problem_has_its_place_and_what_was_expected() {
         ("[settings]\ncells = 3", "2:9: 3: expected a power of two up to 1048576"),
         ("[settings]\nmax-sources = 0", "2:15: 0: expected a number from 1 to 16777216"),
         ("[settings]\nmax-source = 7", "2:1: max-source: unknown key: did you mean max-sources?"),
-        (
-            "[settings]\nunknown = true",
-            "2:11: true: expected packets per s, m, h or d, such as 1000/s, 1.5k/s, 500/h or 3/m",
-        ),
+        ("[settings]\nunknown = true", "2:11: true: expected a rate between 1/s and 100M/s, auto, or off"),
         (
             "[settings]\nfront = false\nunknown = \"1k/s\"",
             "1:1: [settings]: unknown needs cells, which front off removes: omit one of the two options",

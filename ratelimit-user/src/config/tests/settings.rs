@@ -1,6 +1,7 @@
 //! Interfaces, settings, and values that are not tables.
 
 use super::{RequestedSettings, parse, problems};
+use crate::dataplane::program::loader::LEARNED;
 
 #[test]
 fn every_problem_with_an_interface_or_a_setting_is_named() {
@@ -77,6 +78,8 @@ fn keys_of_earlier_versions_mean_the_same() {
         assert_eq!(settings(old), settings(new));
         assert_ne!(settings(old), RequestedSettings::default());
     }
+    let learned = parse("interfaces = []\n[settings]\nunknown = \"auto\"").unwrap().requested;
+    assert_eq!(learned, RequestedSettings { unknown: Some(LEARNED), ..RequestedSettings::default() });
     for (text, expected) in [
         (
             "[settings]\nunknown = \"1/s\"\nstrangers = \"2/s\"",
@@ -86,7 +89,7 @@ fn keys_of_earlier_versions_mean_the_same() {
             "[settings]\nmax-logs = 5\nmax-sliding-logs = 6",
             "2:12: 5: this key is an older name of max-sliding-logs, which this table has too: remove one of the two",
         ),
-        ("[settings]\nstrangers = \"1/d\"", "2:13: \"1/d\": expected a rate between 1/s and 100M/s, or off"),
+        ("[settings]\nstrangers = \"1/d\"", "2:13: \"1/d\": expected a rate between 1/s and 100M/s, auto, or off"),
         ("[settings]\nstranger = \"1/s\"", "2:1: stranger: unknown key: expected NAMES"),
     ] {
         let names = "ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, own, replies, shadow, max-sliding-logs, malformed";

@@ -17,8 +17,8 @@ struct Definition {
 }
 
 impl Definition {
-    fn end_minute(&mut self, passed: u64, is_calm: bool) {
-        if is_calm {
+    fn end_minute(&mut self, passed: u64, refused: u64) {
+        if refused * 16 <= passed {
             // During the first day, at most a quarter of the first rate counts.
             self.calm.push(if self.calm.len() < DAY { passed.min(1_500_000) } else { passed });
         }
@@ -44,8 +44,8 @@ struct Days {
     left: u64,
     /// Packets that passed.
     passed: u64,
-    /// Packets of the minute that were counted, and whether none was refused.
-    minute: (u64, bool),
+    /// Packets of the minute that were counted, and those that were refused.
+    minute: (u64, u64),
 }
 
 impl Days {
@@ -53,7 +53,7 @@ impl Days {
         let bytecode = limited(LEARNED, 1 << 14);
         let (clock, walker) = (bytecode.clock(), flood(&bytecode));
         let definition = Definition { calm: Vec::new(), per_minute: 6_000_000 };
-        Self { bytecode, clock, walker, definition, left: 0, passed: 0, minute: (0, true) }
+        Self { bytecode, clock, walker, definition, left: 0, passed: 0, minute: (0, 0) }
     }
 
     fn learned(&self) -> LearnedRate {
@@ -68,14 +68,14 @@ impl Days {
         (self.left, self.passed) = (cpu.unknown_left, cpu.unknown_passed);
         let passed = self.passed - passed;
         self.minute.0 += passed + self.left - left;
-        self.minute.1 &= passed == u64::from(packets);
+        self.minute.1 += u64::from(packets) - passed;
     }
 
     /// Begins the next minute with a packet, and compares what the program has learned with the definition.
     fn minute(&mut self, after: u64) {
         self.clock.advance(after);
-        let (passed, is_calm) = std::mem::replace(&mut self.minute, (0, true));
-        self.definition.end_minute(passed, is_calm);
+        let (passed, refused) = std::mem::take(&mut self.minute);
+        self.definition.end_minute(passed, refused);
         // The first packet ends the minute only if it takes a batch.
         self.send(self.left as u32 + 1);
         let learned = self.learned();
