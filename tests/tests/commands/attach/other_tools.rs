@@ -26,7 +26,7 @@ fn xdp_filter(sandbox: &Sandbox, words: &str) -> String {
 fn id_on(sandbox: &Sandbox, link: &str) -> u32 {
     let shown = sandbox.ip(&format!("link show {link}"));
     let mut words = shown.split_whitespace().skip_while(|word| *word != "id");
-    words.nth(1).expect("no program").parse().unwrap()
+    words.nth(1).unwrap().parse().unwrap()
 }
 
 #[test]
