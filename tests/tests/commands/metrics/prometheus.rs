@@ -113,15 +113,26 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
         format!("[metrics]\nlisten = \"127.0.0.1:9464\"\ntoken-file = \"{}\"\nsources = 10\n", token.display());
     let feed = place.join("feed");
     fs::write(&feed, "192.0.2.0/24\n").unwrap();
-    let list = format!("[[list]]\nname = \"drop\"\nfile = \"{}\"\n", feed.display());
-    // Its metrics do not need an engine that answers.
+    // The metrics of a list on a server do not need one that answers.
+    let list = format!(
+        "[[list]]\nname = \"drop\"\nfile = \"{}\"\n[[list]]\nname = \"away\"\nurl = \"http://127.0.0.1:1/\"\ncopy = \"{}\"\n",
+        feed.display(),
+        place.join("copy").display()
+    );
+    // Nor do those of a fleet need an engine.
     let fleet = "[fleet]\nengine = \"redis://127.0.0.1:1\"\n";
     let stops = format!("[stops]\nsocket = \"{}\"\n", place.join("stops").display());
     let text = format!("{FILE}[settings]\nunknown = \"auto\"\n{metrics}{fleet}{list}{stops}");
     let made = Command::new("install").args(["-m", "600", "/dev/null"]).arg(&token).status().unwrap();
     assert!(made.success());
     fs::write(&token, "correct-horse-battery-staple\n").unwrap();
-    let daemon = start(&sandbox, &ratelimit, &folder, &text);
+    let mut daemon = start(&sandbox, &ratelimit, &folder, &text);
+    // Whether the engine of the fleet answers is another message at any time.
+    let mut line = daemon.line();
+    while !line.contains("list away: http://127.0.0.1:1/ is not fetched") {
+        assert!(!line.is_empty(), "the daemon has ended");
+        line = daemon.line();
+    }
     let scrape = format!(
         "{{job_name: ratelimit, authorization: {{credentials_file: {token:?}}}, \
          static_configs: [{{targets: ['127.0.0.1:9464']}}]}}"
