@@ -113,16 +113,14 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
         format!("[metrics]\nlisten = \"127.0.0.1:9464\"\ntoken-file = \"{}\"\nsources = 10\n", token.display());
     let feed = place.join("feed");
     fs::write(&feed, "192.0.2.0/24\n").unwrap();
-    // The metrics of a list on a server do not need one that answers.
-    let list = format!(
-        "[[list]]\nname = \"drop\"\nfile = \"{}\"\n[[list]]\nname = \"away\"\nurl = \"http://127.0.0.1:1/\"\ncopy = \"{}\"\n",
-        feed.display(),
-        place.join("copy").display()
-    );
-    // Nor do those of a fleet need an engine.
+    // The metrics of these need nobody who answers.
+    let remote = format!("url = \"http://127.0.0.1:1/\"\ncopy = \"{}\"\n", place.join("copies/feed").display());
+    let list =
+        format!("[[list]]\nname = \"drop\"\nfile = \"{}\"\n[[list]]\nname = \"remote\"\n{remote}", feed.display());
     let fleet = "[fleet]\nengine = \"redis://127.0.0.1:1\"\n";
     let stops = format!("[stops]\nsocket = \"{}\"\n", place.join("stops").display());
-    let text = format!("{FILE}[settings]\nunknown = \"auto\"\n{metrics}{fleet}{list}{stops}");
+    let crowdsec = format!("[crowdsec]\nurl = \"http://127.0.0.1:1\"\nkey-file = \"{}\"\n", token.display());
+    let text = format!("{FILE}[settings]\nunknown = \"auto\"\n{metrics}{fleet}{list}{stops}{crowdsec}");
     let made = Command::new("install").args(["-m", "600", "/dev/null"]).arg(&token).status().unwrap();
     assert!(made.success());
     fs::write(&token, "correct-horse-battery-staple\n").unwrap();
