@@ -49,6 +49,8 @@ impl Packets {
 
     fn take(&mut self, shown: Shown) {
         let sum = |passes: bool| shown.reasons.iter().filter(|row| row.passes == passes).map(|row| row.packets).sum();
+        // The first reading has no earlier one.
+        let is_first = self.counts.last.is_none();
         self.counts.take([sum(true), sum(false)]);
         let before = |row: &ReasonRow| self.last.reasons.iter().find(|last| last.name == row.name);
         let rate = |row: &ReasonRow| {
@@ -58,8 +60,6 @@ impl Packets {
                 || each.next().map_or(0.0, |(now, last)| now.saturating_sub(last) as f64 / STEP.as_secs_f64());
             (row.name.clone(), [next(), next()])
         };
-        // The first reading has no earlier one.
-        let is_first = self.last.reasons.is_empty();
         self.rates = if is_first { BTreeMap::new() } else { shown.reasons.iter().map(rate).collect() };
         (self.last, self.problem) = (shown, None);
     }
@@ -94,7 +94,9 @@ impl History {
         series.all.take(all);
         let mut before = std::mem::take(&mut series.rules);
         for (rule, _, _, tally) in limiter.rules() {
-            let mut counts = before.remove(rule.name()).unwrap_or_default();
+            // A new rule begins at 0.
+            let begun = || Counts { last: Some([0; 2]), ..Counts::default() };
+            let mut counts = before.remove(rule.name()).unwrap_or_else(begun);
             let [admitted, refused, in_shadow] = tally.counts();
             counts.take([admitted, refused + in_shadow]);
             series.rules.insert(rule.name().to_owned(), counts);
@@ -141,13 +143,13 @@ mod tests {
         };
         let (history, both) = (History::default(), limiter(&["a", "b"]));
         history.take(&both, [5, 5]);
-        assert_eq!(history.all(), [[0; 2]; 0]);
+        assert_eq!((history.all(), history.of_rule("a")), (Vec::new(), vec![[0, 0]]));
         both.rules().next().unwrap().3.admit();
         history.take(&both, [7, 5]);
         history.take(&both, [7, 9]);
-        assert_eq!((history.all(), history.of_rule("a")), (vec![[2, 0], [0, 4]], vec![[1, 0], [0, 0]]));
+        assert_eq!((history.all(), history.of_rule("a")), (vec![[2, 0], [0, 4]], vec![[0, 0], [1, 0], [0, 0]]));
         history.take(&limiter(&["b"]), [7, 9]);
-        assert_eq!((history.of_rule("a").len(), history.of_rule("b").len()), (0, 3));
+        assert_eq!((history.of_rule("a").len(), history.of_rule("b").len()), (0, 4));
         (0..2 * SAMPLES).for_each(|_| history.take(&both, [7, 9]));
         assert_eq!(history.all().len(), SAMPLES);
     }

@@ -127,7 +127,7 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
     let mut daemon = start(&sandbox, &ratelimit, &folder, &text);
     // Whether the engine of the fleet answers is another message at any time.
     let mut line = daemon.line();
-    while !line.contains("list away: http://127.0.0.1:1/ is not fetched") {
+    while !line.contains("list remote: http://127.0.0.1:1/ is not fetched") {
         assert!(!line.is_empty(), "the daemon has ended");
         line = daemon.line();
     }

@@ -14,7 +14,7 @@ use crate::{
         console::{
             parts::{
                 difference::difference,
-                page::{answer, page, part, problem},
+                page::{answer, moment, page, part, problem},
             },
             state::{Call, Console},
         },
@@ -42,7 +42,7 @@ impl Logged {
         let keys = |name: &str| {
             entry.get(name).filter(|keys| keys.is_object()).map(|keys| json::keys(keys.to_string().as_bytes()))
         };
-        let mut who = format!("{} by {}", text("at")?, text("token")?);
+        let mut who = format!("{} by {}", moment(text("at")?), text("token")?);
         for (word, name) in [(" from ", "address"), (" on ", "server")] {
             who.extend(text(name).iter().flat_map(|text| [word, text]));
         }

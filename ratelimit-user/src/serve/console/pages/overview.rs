@@ -8,7 +8,7 @@ use crate::serve::{
     console::{
         history::Sample,
         parts::{
-            page::{ROWS, answer, page},
+            page::{ROWS, answer, page, see},
             plot::{now, plot, short},
         },
         state::{Call, Console},
@@ -18,6 +18,9 @@ use crate::serve::{
 /// Shows the rates of all rules that the visitor may read, the busiest first.
 pub(in crate::serve::console) fn overview(console: &Console, call: &Call) -> Response {
     let caller = &call.visitor.caller;
+    if call.visitor.sees_packets && !caller.may(Need::ReadSome) {
+        return see("/console/packets");
+    }
     let limiter = console.service.limiter();
     let readable = limiter.rules().filter(|(rule, ..)| caller.may(Need::Read(rule.name())));
     let mut rows: Vec<_> = readable

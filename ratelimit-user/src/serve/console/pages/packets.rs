@@ -8,7 +8,7 @@ use crate::{
     serve::console::{
         history::Packets,
         parts::{
-            page::{answer, links, page, problem},
+            page::{answer, links, moment, page, problem},
             plot::{plot, short},
         },
         state::{Call, Console},
@@ -201,7 +201,7 @@ fn changes(rows: &[ChangeRow]) -> Markup {
                 div class="table" tabindex="0" role="region" aria-label="Changes" {
                     table {
                         thead { tr { th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "What" } } }
-                        tbody { @for row in rows { tr { td { (row.at) } td { (row.by) } td { code { (row.what) } } } } }
+                        tbody { @for row in rows { tr { td { (moment(&row.at)) } td { (row.by) } td { code { (row.what) } } } } }
                     }
                 }
             }

@@ -85,6 +85,12 @@ pub(in crate::serve::console) fn problem(visitor: Option<&Visitor>, status: Stat
     answer(status, page(visitor, status.canonical_reason().unwrap_or("Problem"), false, &content))
 }
 
+/// Returns a time in seconds, for people.
+pub(in crate::serve::console) fn moment(at: &str) -> String {
+    let seconds = at.split(['.', 'Z']).next().unwrap_or(at);
+    format!("{} UTC", seconds.replace('T', " "))
+}
+
 /// Sends the browser to another page.
 pub(in crate::serve::console) fn see(path: &str) -> Response {
     match HeaderValue::from_str(path) {

@@ -32,14 +32,16 @@ pub(in crate::serve::console) fn plot(samples: &[Sample], what: &str, [passed, r
     let most = samples.iter().flatten().copied().map(per_second).fold(0.0, f64::max);
     let [of_passed, of_refused] = now(samples).map(short);
     let line = |kind: usize| {
-        let first = SAMPLES.saturating_sub(samples.len());
+        // Before the first sample, there was nothing.
+        let nothing = SAMPLES.saturating_sub(samples.len());
+        let all = std::iter::repeat_n(&[0, 0], nothing).chain(samples);
         let point = |(place, sample): (usize, &Sample)| {
-            let x = (first + place) as f64 * WIDTH / (SAMPLES - 1) as f64;
+            let x = place as f64 * WIDTH / (SAMPLES - 1) as f64;
             let count = sample.get(kind).copied().unwrap_or_default();
             let y = HEIGHT - 2.0 - per_second(count) / most.max(1.0) * (HEIGHT - 8.0);
             format!("{x:.0},{y:.1}")
         };
-        samples.iter().enumerate().map(point).collect::<Vec<_>>().join(" ")
+        all.enumerate().map(point).collect::<Vec<_>>().join(" ")
     };
     let label = format!(
         "{what} per second in the last ten minutes: {of_passed} {passed} and {of_refused} {refused} now, at most {}",
