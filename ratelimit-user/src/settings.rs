@@ -152,7 +152,7 @@ impl SettingsArguments {
     pub(crate) fn lines(&self, alone: &[String]) -> Vec<String> {
         let unknown = self.unknown.map(|UnknownRate(rate)| match rate {
             0 => "unknown sources: not limited".to_owned(),
-            LEARNED => "unknown sources: limited by a rate that is learned".to_owned(),
+            LEARNED => "unknown sources: a learned rate in total, 100k/s during the first day".to_owned(),
             rate => format!("unknown sources: {rate}/s in total"),
         });
         let own = self.own.map(|RateOrOff(rate)| match rate {

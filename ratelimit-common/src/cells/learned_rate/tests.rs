@@ -71,7 +71,7 @@ fn a_busy_site_loses_nothing_while_its_rate_is_learned() {
 #[test]
 fn a_site_may_have_one_busy_day_in_a_week() {
     let mut host = Host::default();
-    host.days(60, |host| site(if host.minute / DAY % 7 == 0 { 10_000 } else { 500 })(host));
+    host.days(60, |host| site(if (host.minute / DAY).is_multiple_of(7) { 10_000 } else { 500 })(host));
     assert_eq!((host.refused, host.per_second()), (0, 40_000));
 }
 
@@ -110,7 +110,7 @@ fn an_attacker_on_a_slow_ramp_at_most_doubles_the_rate_in_any_24_hours() {
     let mut rates = vec![host.learned.in_force()];
     for minute in 0..10 * DAY {
         // A few packets too many do not matter.
-        let more = if minute % 2 == 0 { tolerated(host.learned.in_force()) } else { 0 };
+        let more = if minute.is_multiple_of(2) { tolerated(host.learned.in_force()) } else { 0 };
         host.minute(host.learned.in_force() + more);
         rates.push(host.learned.in_force());
     }
