@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use axum::{
-    http::{Method, StatusCode, header::CONTENT_TYPE, request::Parts},
+    http::{
+        Method, StatusCode,
+        header::{ALLOW, CONTENT_TYPE},
+        request::Parts,
+    },
     response::{IntoResponse as _, Response},
 };
 use hyper::{Request, body::Incoming};
@@ -40,7 +44,10 @@ async fn answer(console: &Arc<Console>, call: Request<Incoming>) -> Response {
     let is_change = match head.method {
         Method::GET | Method::HEAD => false,
         Method::POST => true,
-        _ => return problem(StatusCode::METHOD_NOT_ALLOWED, "A page takes only GET and POST."),
+        _ => {
+            let refused = problem(StatusCode::METHOD_NOT_ALLOWED, "A page takes only GET and POST.");
+            return ([(ALLOW, "GET, HEAD, POST")], refused).into_response();
+        }
     };
     let path: Vec<_> = head.uri.path().trim_matches('/').split('/').collect();
     let path = match &path[..] {

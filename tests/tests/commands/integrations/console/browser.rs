@@ -33,6 +33,8 @@ pub(super) struct Seen {
     has_loaded: bool,
 }
 
+/// The keys with their numbers, and the texts that they write.
+const KEYS: [(&str, u32, &str); 2] = [("Tab", 9, ""), ("Enter", 13, "\r")];
 /// How long the browser may say nothing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -97,7 +99,7 @@ impl Browser {
     }
 
     fn message(&mut self) -> Value {
-        let message = self.messages.recv_timeout(PATIENCE).expect("the browser says nothing");
+        let message = self.messages.recv_timeout(PATIENCE).unwrap();
         let parameters = &message["params"];
         match message["method"].as_str().unwrap_or_default() {
             "Network.requestWillBeSent" => {
@@ -143,18 +145,11 @@ impl Browser {
         self.value("document.body.innerText").as_str().unwrap().to_owned()
     }
 
-    /// Presses a key: Tab, Enter or Space.
+    /// Presses one of the keys.
     pub(super) fn press(&mut self, key: &str) {
-        let (code, number, text) = match key {
-            "Tab" => ("Tab", 9, ""),
-            "Enter" => ("Enter", 13, "\r"),
-            "Space" => ("Space", 32, " "),
-            other => panic!("{other}"),
-        };
-        for kind in ["keyDown", "keyUp"] {
-            let text = if kind == "keyDown" { text } else { "" };
-            let key = if key == "Space" { " " } else { key };
-            let event = json!({"type": kind, "key": key, "code": code, "windowsVirtualKeyCode": number, "text": text});
+        let (_, number, text) = KEYS.into_iter().find(|(name, ..)| *name == key).unwrap();
+        for (kind, text) in [("keyDown", text), ("keyUp", "")] {
+            let event = json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": number, "text": text});
             self.ask("Input.dispatchKeyEvent", &event);
         }
     }
@@ -165,13 +160,11 @@ impl Browser {
 
     /// Presses Tab until this expression about the focused element holds.
     pub(super) fn tab_to(&mut self, condition: &str) {
-        for _ in 0..60 {
+        let is_there = (0..60).any(|_| {
             self.press("Tab");
-            if self.value(&format!("(e => {condition})(document.activeElement)")) == json!(true) {
-                return;
-            }
-        }
-        panic!("the keyboard does not reach {condition}: {}", self.text());
+            self.value(&format!("(e => {condition})(document.activeElement)")) == json!(true)
+        });
+        assert!(is_there, "the keyboard does not reach {condition}: {}", self.text());
     }
 
     /// Sets the size of the screen.

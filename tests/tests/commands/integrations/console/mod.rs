@@ -39,7 +39,9 @@ fn rehearse(browser: &mut Browser, socket: &Path) {
         return;
     }
     for step in 0..30 {
-        (0..step % 7 * 4).for_each(|user| drop(ask(socket, 200 + user)));
+        for user in 0..step % 7 * 4 {
+            ask(socket, 200 + user);
+        }
         browser.value("new Promise(done => setTimeout(() => done(1), 2500))");
     }
 }
