@@ -20,7 +20,7 @@ use xtask::documents::{
 use crate::{assert_none, pages, root};
 
 /// Programs that a test must not run: they build, install, or ask other machines.
-const NOT_RUN: [&str; 19] = [
+const NOT_RUN: [&str; 20] = [
     "ansible-playbook",
     "apt-get",
     "cargo",
@@ -38,18 +38,20 @@ const NOT_RUN: [&str; 19] = [
     "rm",
     "systemctl",
     "rustup",
+    "tcpdump",
     "useradd",
     "userdel",
 ];
 
 /// Commands that `sh` blocks may have besides: they need what the programs above have set up.
-const NOT_RUN_IN_SCRIPTS: [&[&str]; 6] = [
+const NOT_RUN_IN_SCRIPTS: [&[&str]; 7] = [
     &["ratelimit", "run"],
     &["ratelimit", "reload"],
     &["ratelimit", "check"],
     &["ratelimit", "metrics"],
     &["ratelimit", "detach"],
     &["ratelimit", "completions"],
+    &["ratelimit", "replay"],
 ];
 
 /// Commands that end at Ctrl-C, and not soon without it.
