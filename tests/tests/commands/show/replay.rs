@@ -236,8 +236,7 @@ fn what_a_capture_or_a_file_lacks_is_said() {
         false => vec![packet.clone()],
     };
     let both: Vec<Sent> = packets.iter().enumerate().flat_map(both).collect();
-    let (answers, host) =
-        (both.len() - packets.len(), answer(&packets.iter().find(|sent| sent.1.is_ipv4()).unwrap()).1);
+    let (answers, host) = (both.len() - packets.len(), answer(packets.iter().find(|sent| sent.1.is_ipv4()).unwrap()).1);
     fs::write(&file, pcap(&both, SNAPLEN)).unwrap();
     let mixed = replay(&ratelimit, &folder, &file);
     let [note] = &mixed["notes"].as_array().unwrap()[..] else { panic!("{mixed}") };
