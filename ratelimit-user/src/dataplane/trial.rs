@@ -5,33 +5,28 @@ use std::io;
 
 use aya::{Ebpf, TestRun as _, TestRunOptions, maps::IterableMap as _};
 use ratelimit_common::{
-    identity::{class::ANY, source::Source},
     maps::control::{Control, FEATURE_COSTS, FEATURE_LISTS, FEATURE_SERVICES},
     reason::{REASONS, Reason},
     rules::rule::CONFIG,
 };
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
-use crate::{
-    dataplane::{
-        Error,
-        error::Tried as _,
-        instance::edit,
-        lists::{
-            action::Action,
-            change::{self, ListChange},
-        },
-        program::loader::{self, RequestedSettings, Settings},
-        rules::{
-            batch::{self, Change},
-            capacities,
-            costs::{self, Cost, RequestedCost},
-            resolve,
-        },
-        sys::{features, host, link_type::FirstHeader, mmap_array::Mapped},
-        tables::open::Tables,
+use crate::dataplane::{
+    Error,
+    error::Tried as _,
+    instance::edit,
+    lists::{
+        action::Action,
+        change::{self, ListChange},
     },
-    text::prefix::Prefix,
+    program::loader::{self, RequestedSettings, Settings},
+    rules::{
+        batch::{self, Change},
+        capacities,
+        costs::{self, Cost, RequestedCost},
+    },
+    sys::{features, host, link_type::FirstHeader, mmap_array::Mapped},
+    tables::open::Tables,
 };
 
 /// Seed of the hashes, so that each trial of the same packets has the same result.
@@ -64,7 +59,6 @@ pub(crate) struct Trial {
     tables: Tables,
     control: Mapped<Control>,
     start: u64,
-    has_narrow_rules: bool,
     /// Packets by reason that the program has counted, as far as this was read.
     counted: [u64; REASONS],
     /// Reasons of drops, the latest first.
@@ -98,18 +92,13 @@ impl Trial {
         tables.set_control(&Control { clock: start, coarse_clock: start, wall, ..tables.control()? })?;
         write(&mut tables, rules, start)?;
         let control = Mapped::to_write(tables.control.map()?.map())?;
-        let has_narrow_rules = tables.control()?.narrow_rules != 0;
         let latest = Reason::ALL.into_iter().filter(|reason| !reason.passes()).collect();
-        Ok(Self { object, settings, tables, control, start, has_narrow_rules, counted: [0; REASONS], latest })
+        Ok(Self { object, settings, tables, control, start, counted: [0; REASONS], latest })
     }
 
-    /// Returns the source that pays for packets of an address.
-    pub(crate) fn payer(&self, address: &Prefix) -> Result<Source, Error> {
-        if self.has_narrow_rules {
-            return resolve::payer(&self.tables, address, ANY.into());
-        }
-        let source = address.source();
-        Ok(source.shortened(source.bits(self.settings.ipv6_prefix as u8)))
+    /// Returns how many bits of an IPv6 address make a source.
+    pub(crate) fn ipv6_prefix(&self) -> u32 {
+        self.settings.ipv6_prefix
     }
 
     /// Decides a packet that arrives so many nanoseconds after the first. Returns the reason of a drop, or None if it
@@ -178,9 +167,6 @@ fn write(tables: &mut Tables, rules: &Rules, start: u64) -> Result<(), Error> {
         costs::set(tables, Cost { service, cost, origin: CONFIG })?;
     }
     let mut change = rules.change.clone();
-    for spec in &change.specs {
-        edit::check_capacity(tables, spec)?;
-    }
     for rule in &mut change.rules {
         rule.expires = rule.expires.saturating_add(start);
     }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use ratelimit_common::limits::limit::SECOND;
+
 /// Packets of several queues can be captured in another order than their times. An earlier time by more than this is a
 /// clock that was set.
-const DISORDER: u64 = 1_000_000_000;
+const DISORDER: u64 = SECOND;
 
 /// The most nanoseconds between two packets, 30 days. No source remembers more.
-const MOST: u64 = 30 * 24 * 3_600 * 1_000_000_000;
+const MOST: u64 = 30 * 24 * 3_600 * SECOND;
 
 /// The clock.
 #[derive(Debug, Default)]
@@ -48,14 +50,13 @@ mod tests {
     #[test]
     fn the_clock_follows_packets_and_never_goes_back() {
         let mut clock = Clock::default();
-        let second = 1_000_000_000;
         let times = [50, 52, 51, 53, 20, 21, 21];
-        let seen = times.map(|time| clock.time(Some(time * second)) / second);
+        let seen = times.map(|time| clock.time(Some(time * SECOND)) / SECOND);
         assert_eq!((seen, clock.set_back), ([0, 2, 2, 3, 3, 4, 4], 1));
-        assert_eq!(clock.time(None) / second, 4);
+        assert_eq!(clock.time(None) / SECOND, 4);
         // A damaged time stops nothing.
         let far = clock.time(Some(u64::MAX));
-        assert_eq!(far, 4 * second + MOST);
-        assert_eq!([clock.time(Some(22 * second)), clock.time(Some(23 * second))], [far, far + second]);
+        assert_eq!(far, 4 * SECOND + MOST);
+        assert_eq!([clock.time(Some(22 * SECOND)), clock.time(Some(23 * SECOND))], [far, far + SECOND]);
     }
 }

@@ -5,5 +5,7 @@ pub(crate) mod capture;
 mod clock;
 mod frame;
 pub(crate) mod judge;
+pub(crate) mod receivers;
+mod rows;
 mod rules;
 pub(crate) mod tally;

@@ -67,7 +67,7 @@ pub(crate) struct Tally {
     pub(crate) total: Fate,
     /// Packets that are not IP.
     pub(crate) others: Fate,
-    /// Packets of sources that had to be forgotten, and how often that happened.
+    /// Packets of sources that were forgotten. Such a source begins anew with its next packet.
     pub(crate) forgotten: Fate,
     /// How often sources were forgotten.
     pub(crate) rounds: usize,

@@ -78,7 +78,7 @@ pub(super) fn check(tables: &Tables, target: Target, spec: &RuleSpec) -> Result<
 }
 
 /// Checks that an elastic limit has a capacity to use.
-pub(crate) fn check_capacity(tables: &Tables, spec: &RuleSpec) -> Result<(), Error> {
+fn check_capacity(tables: &Tables, spec: &RuleSpec) -> Result<(), Error> {
     if spec.policy.elastic != 0 && !capacities::is_any(tables)? {
         return Err(Error::NoCapacity);
     }

@@ -15,8 +15,8 @@ pub(crate) struct Packet<'a> {
     pub(crate) length: u32,
     /// The captured bytes.
     pub(crate) bytes: &'a [u8],
-    /// Whether the host has sent the packet, as far as the capture tells.
-    pub(crate) is_outgoing: bool,
+    /// Whether the host has sent the packet. None if the capture does not tell.
+    pub(crate) is_outgoing: Option<bool>,
 }
 
 /// Why a capture cannot be read.

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use ratelimit_common::limits::limit::SECOND;
+
 use super::{
     input::{Fields, Input, Order},
     link::Link,
@@ -16,8 +18,6 @@ const MAGIC: [u32; 2] = [0xa1b2_c3d4, 0xa1b2_3c4d];
 
 /// Bytes of the file's header behind the magic number, and of a packet's header.
 const HEADERS: [usize; 2] = [20, 16];
-
-const SECOND: u64 = 1_000_000_000;
 
 /// What the header says about all packets.
 pub(super) struct Pcap {
@@ -54,6 +54,6 @@ impl Pcap {
         let link = Link::of(self.link).ok_or(Bad::Link(self.link))?;
         let time = u64::from(seconds) * SECOND + u64::from(fraction) * self.unit;
         let Some(bytes) = input.rest(captured as usize)? else { return Ok(None) };
-        Ok(Some(Packet { time: Some(time), link, length: length.max(captured), bytes, is_outgoing: false }))
+        Ok(Some(Packet { time: Some(time), link, length: length.max(captured), bytes, is_outgoing: None }))
     }
 }

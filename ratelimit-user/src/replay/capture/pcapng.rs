@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use ratelimit_common::limits::limit::SECOND;
+
 use super::{
     input::{Fields, Input, Order},
     link::Link,
@@ -35,7 +37,9 @@ const RESOLUTION: u16 = 9;
 const OFFSET: u16 = 14;
 const FLAGS: u16 = 2;
 
-const SECOND: u128 = 1_000_000_000;
+/// Directions in the lowest bits of the flags.
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
 
 const WRONG_LENGTH: Bad = Bad::Wrong("a block has a wrong length");
 const SHORT: Bad = Bad::Wrong("a block is too short");
@@ -153,9 +157,15 @@ impl PcapNg {
         let captured = captured.unwrap_or_else(|| length.min(most).min(fields.left.len() as u32));
         let bytes = fields.bytes(captured as usize).ok_or(Bad::Wrong("a packet is longer than its block"))?;
         fields.bytes((captured.wrapping_neg() & 3) as usize);
-        let mut is_outgoing = false;
+        let mut is_outgoing = None;
         while let Some((option, mut value)) = if kind == PACKET { option(&mut fields) } else { None } {
-            is_outgoing |= option == FLAGS && value.u32().is_some_and(|flags| flags & 3 == 2);
+            if option == FLAGS {
+                is_outgoing = value.u32().and_then(|flags| match flags & 3 {
+                    INBOUND => Some(false),
+                    OUTBOUND => Some(true),
+                    _ => None,
+                });
+            }
         }
         let link = Link::of(interface.link).ok_or(Bad::Link(interface.link))?;
         let time = time.map(|time| interface.nanoseconds(time));
@@ -166,8 +176,9 @@ impl PcapNg {
 impl Interface {
     /// Returns a time in nanoseconds since 1970. A time outside of what fits is the nearest one.
     fn nanoseconds(&self, time: u64) -> u64 {
-        let since = (u128::from(time) * SECOND).checked_div(u128::from(self.resolution)).unwrap_or(0).cast_signed();
-        u64::try_from((since + i128::from(self.offset) * SECOND.cast_signed()).max(0)).unwrap_or(u64::MAX)
+        let second = u128::from(SECOND);
+        let since = (u128::from(time) * second).checked_div(u128::from(self.resolution)).unwrap_or(0).cast_signed();
+        u64::try_from((since + i128::from(self.offset) * second.cast_signed()).max(0)).unwrap_or(u64::MAX)
     }
 }
 

@@ -57,7 +57,7 @@ impl Writer {
 
 const ORDERS: [Writer; 2] = [Writer { big: true }, Writer { big: false }];
 
-type Seen = (Option<u64>, Link, u32, Vec<u8>, bool);
+type Seen = (Option<u64>, Link, u32, Vec<u8>, Option<bool>);
 
 fn read(file: &[u8]) -> Result<(Vec<Seen>, bool), CaptureError> {
     let (mut capture, mut seen) = (Capture::open(file)?, Vec::new());
@@ -77,7 +77,7 @@ fn pcap_has_two_units_and_two_orders() {
     for writer in ORDERS {
         for (magic, unit) in [(0xa1b2_c3d4, 1_000), (0xa1b2_3c4d, 1)] {
             let file = writer.pcap(magic, 1, unit, &[(900, &[1, 2, 3]), (2, &[4, 5])]);
-            let one = |length, bytes: &[u8]| (Some(TIME), Link::Ethernet, length, bytes.to_vec(), false);
+            let one = |length, bytes: &[u8]| (Some(TIME), Link::Ethernet, length, bytes.to_vec(), None);
             assert_eq!(read(&file).unwrap(), (vec![one(900, &[1, 2, 3]), one(2, &[4, 5])], false));
         }
     }
@@ -93,14 +93,15 @@ fn pcapng_has_sections_interfaces_and_units() {
         let offset = if writer.big { offset.to_be_bytes() } else { offset.to_le_bytes() };
         let binary =
             [&writer.u16(9)[..], &writer.u16(1), &[0x80 | 20, 0, 0, 0], &writer.u16(14), &writer.u16(8), &offset];
-        let outbound = [&writer.u16(2)[..], &writer.u16(4), &writer.u32(2), &writer.u32(0)].concat();
+        let flags = |flags| [&writer.u16(2)[..], &writer.u16(4), &writer.u32(flags), &writer.u32(0)].concat();
         let file = [
             writer.section(),
             writer.interface(1, &[]),
             writer.interface(276, &nano),
             writer.block(5, &[&[7; 40]]),
             writer.packet(0, TIME / 1_000, 70, &[1, 2, 3], &[]),
-            writer.packet(1, TIME, 2, &[4, 5], &outbound),
+            writer.packet(1, TIME, 2, &[4, 5], &flags(2)),
+            writer.packet(1, TIME, 2, &[4, 5], &flags(1)),
             other.section(),
             other.interface(101, &[]),
             other.block(3, &[&other.u32(100), &[6; 64]]),
@@ -109,10 +110,11 @@ fn pcapng_has_sections_interfaces_and_units() {
             writer.packet(0, 3 << 19, 4, &[7; 4], &[]),
         ];
         let seen = [
-            (Some(TIME), Link::Ethernet, 70, vec![1, 2, 3], false),
-            (Some(TIME), Link::Cooked2, 2, vec![4, 5], true),
-            (None, Link::Ip, 100, vec![6; 64], false),
-            (Some(1_001_500_000_000), Link::Ip, 4, vec![7; 4], false),
+            (Some(TIME), Link::Ethernet, 70, vec![1, 2, 3], None),
+            (Some(TIME), Link::Cooked2, 2, vec![4, 5], Some(true)),
+            (Some(TIME), Link::Cooked2, 2, vec![4, 5], Some(false)),
+            (None, Link::Ip, 100, vec![6; 64], None),
+            (Some(1_001_500_000_000), Link::Ip, 4, vec![7; 4], None),
         ];
         assert_eq!(read(&file.concat()).unwrap(), (seen.to_vec(), false));
     }

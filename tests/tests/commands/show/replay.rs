@@ -10,6 +10,7 @@ use pcap_file::{
         blocks::{
             enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption},
             interface_description::{InterfaceDescriptionBlock, InterfaceDescriptionOption},
+            simple_packet::SimplePacketBlock,
         },
     },
 };
@@ -79,9 +80,9 @@ fn at(time: u64) -> Duration {
     Duration::from_secs(START) + Duration::from_nanos(time)
 }
 
-fn pcap(packets: &[Sent]) -> Vec<u8> {
+fn pcap(packets: &[Sent], snaplen: usize) -> Vec<u8> {
     let header = PcapHeader {
-        snaplen: SNAPLEN as u32,
+        snaplen: snaplen as u32,
         datalink: DataLink::ETHERNET,
         ts_resolution: TsResolution::NanoSecond,
         endianness: Endianness::Big,
@@ -89,7 +90,7 @@ fn pcap(packets: &[Sent]) -> Vec<u8> {
     };
     let mut writer = PcapWriter::with_header(Vec::new(), header).unwrap();
     for (time, _, frame) in packets {
-        let captured = &frame[..frame.len().min(SNAPLEN)];
+        let captured = &frame[..frame.len().min(snaplen)];
         writer.write_packet(&PcapPacket::new(at(*time), frame.len() as u32, captured)).unwrap();
     }
     writer.into_writer()
@@ -171,7 +172,7 @@ fn a_capture_is_judged_as_the_limits_are_defined_and_nothing_else_changes() {
     ratelimit.ok("attach eth0 --packets 1/h");
     let before = ratelimit.json("sources");
     let (file, expected) = (folder.add("day.pcap", ""), expected(&packets));
-    fs::write(&file, pcap(&packets)).unwrap();
+    fs::write(&file, pcap(&packets, SNAPLEN)).unwrap();
     let report = replay(&ratelimit, &folder, &file);
     assert_eq!(shown(&report), expected);
     let bytes: usize = packets.iter().map(|(.., frame)| frame.len()).sum();
@@ -220,4 +221,85 @@ fn a_capture_is_judged_as_the_limits_are_defined_and_nothing_else_changes() {
         let line = ratelimit.fails(&format!("replay {} -c {}", file.display(), folder.file().display()));
         assert!(line.contains(&format!("day.pcap {problem}: ")), "{line}");
     }
+}
+
+/// Returns the answer of the host to an IPv4 packet.
+fn answer((time, _, frame): &Sent) -> Sent {
+    let (sender, receiver) = (26..30, 30..34);
+    let host: [u8; 4] = frame[receiver.clone()].try_into().unwrap();
+    let answer = [&frame[..sender.start], &frame[receiver.clone()], &frame[sender], &frame[receiver.end..]].concat();
+    (time + 1, IpAddr::from(host), answer)
+}
+
+#[test]
+fn what_a_capture_or_a_file_lacks_is_said() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let (folder, packets) = (Folder::new(), packets());
+    folder.write(CONFIG);
+    let file = folder.add("day.pcap", "");
+    fs::write(&file, pcap(&packets, SNAPLEN)).unwrap();
+    let report = replay(&ratelimit, &folder, &file);
+
+    // Packets of the host would take from limits of their own.
+    let both = |(number, packet): (usize, &Sent)| match number % 10 == 0 && packet.1.is_ipv4() {
+        true => vec![packet.clone(), answer(packet)],
+        false => vec![packet.clone()],
+    };
+    let both: Vec<Sent> = packets.iter().enumerate().flat_map(both).collect();
+    let (answers, host) = (both.len() - packets.len(), answer(packets.iter().find(|sent| sent.1.is_ipv4()).unwrap()).1);
+    fs::write(&file, pcap(&both, SNAPLEN)).unwrap();
+    let mixed = replay(&ratelimit, &folder, &file);
+    let [note] = &mixed["notes"].as_array().unwrap()[..] else { panic!("{mixed}") };
+    let words = [format!("`--host {host}`"), format!(": {answers} packets.")];
+    assert!(answers > 100 && words.iter().all(|words| note.as_str().unwrap().contains(words)), "{note}");
+    let words = format!("replay {} -c {} --host {host}", file.display(), folder.file().display());
+    let incoming = ratelimit.json(&words);
+    assert_eq!([&incoming["total"], &incoming["worst"]], [&report["total"], &report["worst"]]);
+    assert_eq!(
+        [&incoming["outgoing"], &incoming["notes"]],
+        [&json!(answers), &json!([format!("sent by the host, and not judged: {answers} packets")])]
+    );
+
+    // 24 bytes end before the sender.
+    fs::write(&file, pcap(&packets[..50], 24)).unwrap();
+    let short = replay(&ratelimit, &folder, &file);
+    assert_eq!([&short["total"]["all"]["packets"], &short["without_addresses"]], [&json!(0), &json!(50)]);
+    assert!(short["notes"][0].as_str().unwrap().starts_with("captured without their addresses"), "{short}");
+
+    // A capture can claim any length. The bytes are those that the program got.
+    let mut writer = PcapWriter::new(Vec::new()).unwrap();
+    writer.write_packet(&PcapPacket::new(at(0), u32::MAX, &packets[0].2)).unwrap();
+    fs::write(&file, writer.into_writer()).unwrap();
+    let huge = replay(&ratelimit, &folder, &file);
+    assert!(huge["total"]["all"]["bytes"].as_u64().unwrap() < 66_000, "{huge}");
+    assert!(huge["notes"][1].as_str().unwrap().ends_with("and shortened: 1 packet"), "{huge}");
+
+    // Without times, rules are those of now. The deny of this source has ended.
+    let mut writer = PcapNgWriter::with_endianness(Vec::new(), Endianness::Little).unwrap();
+    let interface = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options: Vec::new() };
+    writer.write_pcapng_block(interface).unwrap();
+    let data = Frame::udp([10, 9, 3, 1], 53).bytes();
+    for _ in 0..5 {
+        let block = SimplePacketBlock { original_len: data.len() as u32, data: (&data[..]).into() };
+        writer.write_pcapng_block(block).unwrap();
+    }
+    fs::write(&file, writer.into_inner()).unwrap();
+    let timeless = replay(&ratelimit, &folder, &file);
+    assert_eq!([&timeless["start"], &timeless["total"]["passed"]["packets"]], [&Value::Null, &json!(5)]);
+    let notes = timeless["notes"].as_array().unwrap();
+    assert!(notes.len() == 2 && notes[1].as_str().unwrap().starts_with("the first packet has no time"), "{notes:?}");
+
+    // An elastic limit needs a capacity, which can be another interface's.
+    fs::write(&file, pcap(&packets[..50], SNAPLEN)).unwrap();
+    let list = folder.add("feed.txt", "10.9.1.1\n");
+    let interfaces = "interfaces = [\"eth0\", \"eth1\"]\n";
+    let policy = "[policy.room]\npackets = \"10/s\"\nthrottle = \"elastic\"\n";
+    let list = format!("[[list]]\nname = \"feed\"\nfile = \"{}\"\naction = \"room\"\n", list.display());
+    folder.write(&format!("{interfaces}{policy}{list}"));
+    let words = format!("replay {} -c {} --interface eth0", file.display(), folder.file().display());
+    let line = ratelimit.fails(&words);
+    assert!(line.contains("capacity"), "{line}");
+    folder.write(&format!("{interfaces}[interface.eth1]\ncapacity = \"5000/s\"\n{policy}{list}"));
+    assert_eq!(ratelimit.json(&words)["total"]["all"]["packets"], 50);
 }

@@ -1,11 +1,13 @@
 //! `ratelimit replay`.
 
+mod notes;
 mod report;
 
 use std::{
     collections::BTreeSet,
     fs::File,
     io::{self, Read},
+    net::IpAddr,
     path::{Path, PathBuf},
 };
 
@@ -17,7 +19,7 @@ use crate::{
     config::{self, Config},
     replay::{
         capture::Capture,
-        judge::{self, JudgeError},
+        judge::{self, Host, JudgeError},
     },
     text::excerpt::escaped,
 };
@@ -39,6 +41,9 @@ pub(crate) struct Arguments {
     /// Use the capacity of this interface of the file, for elastic limits
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
+    /// Leave out packets from this address of the host, if the capture does not tell their direction
+    #[arg(long, value_name = "ADDRESS")]
+    host: Vec<IpAddr>,
     /// List so many sources, those with the most dropped packets first
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     top: u32,
@@ -47,6 +52,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     let config = config::read(&arguments.config)?;
     let capacity = capacity(&config, arguments.interface.as_deref())?;
+    let host = Host { capacity, addresses: arguments.host.clone() };
     let path = &arguments.capture;
     let (name, reader): (String, Box<dyn Read>) = if path == Path::new("-") {
         ("standard input".to_owned(), Box::new(io::stdin().lock()))
@@ -57,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     };
     let of_capture = |error| anyhow!("{name} {error}");
     let mut capture = Capture::open(reader).map_err(of_capture)?;
-    let judged = judge::judge(&mut capture, &config, capacity).map_err(|error| match error {
+    let judged = judge::judge(&mut capture, &config, &host).map_err(|error| match error {
         JudgeError::Capture(error) => of_capture(error),
         JudgeError::Program(error) => error.into(),
     })?;

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use ratelimit_common::{identity::source::Source, reason::Count};
 use serde::Serialize;
 
+use super::notes;
 use crate::{
     cli::print::output::{self, Traffic},
     config::Config,
@@ -28,14 +29,17 @@ pub(super) struct Report {
     total: Row,
     /// Packets that are not IP.
     not_ip: Row,
-    /// Sources with a row of their own in memory.
+    /// Packets of sources that were forgotten because there were too many.
+    forgotten: Row,
+    /// Sources that were not forgotten.
     sources: usize,
-    /// Whether there were more sources, which are counted together.
+    /// Whether no source was forgotten.
     is_complete: bool,
     worst: Vec<OfSource>,
-    /// Packets that the host has sent, and those that are too short. They are not judged.
+    /// Packets that the host has sent, those that are too short, and those without their addresses. They are not judged.
     outgoing: u64,
     too_short: u64,
+    without_addresses: u64,
     /// Packets that passed over limits in shadow.
     over_in_shadow: u64,
     /// What an operator should know about these figures.
@@ -81,24 +85,27 @@ impl Report {
             seconds: judged.span.as_secs_f64(),
             total: Row::of(&tally.total),
             not_ip: Row::of(&tally.others),
+            forgotten: Row::of(&tally.forgotten),
             sources: tally.len(),
             is_complete: tally.rounds == 0,
             worst: tally.worst(top).into_iter().map(of_source).collect(),
             outgoing: judged.outgoing,
             too_short: judged.short,
+            without_addresses: judged.without_addresses,
             over_in_shadow: judged.in_shadow,
-            notes: notes(config, judged),
+            notes: notes::of(config, judged),
             span: judged.span,
         }
     }
 
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Self { capture, config, total, not_ip, sources, worst, .. } = self;
+        let Self { capture, config, total, not_ip, forgotten, sources, worst, .. } = self;
         let since = self.start.map_or_else(String::new, |start| format!(" from {start:.0}"));
         let packets = output::count(total.all.packets as usize, "packet");
         writeln!(out, "{capture}: {packets} in {}{since}, judged by {config}", write_duration(self.span))?;
         if total.all.packets != 0 {
-            let others = (not_ip.all.packets != 0).then(|| not_ip.cells("not IP".to_owned()));
+            let others = [("forgotten", forgotten), ("not IP", not_ip)].into_iter();
+            let others = others.filter(|(_, row)| row.all.packets != 0).map(|(name, row)| row.cells(name.to_owned()));
             let left = sources.saturating_sub(worst.len());
             let left = (left != 0)
                 .then(|| [format!("{left} more"), String::new(), String::new(), String::new(), String::new()]);
@@ -133,44 +140,31 @@ impl Row {
     }
 }
 
-/// Returns what limits the meaning of the figures.
-fn notes(config: &Config, judged: &Judged) -> Vec<String> {
-    let packets = |number: u64| output::count(number as usize, "packet");
-    let mut notes = Vec::new();
-    let mut note = |is_true: bool, text: String| notes.extend(is_true.then_some(text));
-    let in_shadow =
-        config.requested.shadow == Some(true) || config.interfaces.iter().any(|one| one.shadow == Some(true));
-    note(in_shadow, "shadow of the file is ignored: this is what the limits drop without it".to_owned());
-    note(
-        judged.in_shadow != 0,
-        format!("over a limit with over-limit = \"shadow\", and passed: {}", packets(judged.in_shadow)),
-    );
-    for list in &config.lists {
-        if let Err(why) = &list.content {
-            note(true, format!("list {} is left out: {} {why}", list.name, list.file.display()));
-        }
+#[cfg(test)]
+mod tests {
+    use ratelimit_common::reason::Reason;
+
+    use super::*;
+    use crate::replay::tally::Tally;
+
+    #[test]
+    fn forgotten_sources_have_a_row() {
+        let (mut tally, mut forgotten) = (Tally::default(), Tally::default());
+        tally.add(Some(Source::v4([192, 0, 2, 1])), 60, Some(Reason::OverPackets));
+        tally.add(Some(Source::v4([192, 0, 2, 2])), 60, None);
+        (0..7).for_each(|_| forgotten.add(None, 60, None));
+        (tally.forgotten, tally.rounds) = (forgotten.total, 1);
+        let judged = Judged { tally, ..Judged::default() };
+        let report = Report::new("day.pcap".to_owned(), Path::new("trial.toml"), &Config::default(), &judged, 1);
+        let mut text = Vec::new();
+        report.write(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let rows: Vec<Vec<_>> = text.lines().skip(3).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            rows[..3],
+            [vec!["192.0.2.1", "1", "0", "1", "over-packets"], vec!["1", "more"], vec!["forgotten", "7", "7", "0"]]
+        );
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!((&json["forgotten"]["all"]["packets"], &json["is_complete"]), (&7.into(), &false.into()));
     }
-    note(judged.outgoing != 0, format!("sent by the host, and not judged: {}", packets(judged.outgoing)));
-    note(judged.short != 0, format!("shorter than 14 bytes, and not judged: {}", packets(judged.short)));
-    note(
-        judged.long != 0,
-        format!(
-            "longer than 1,522 bytes: {}. A host may join several packets before it captures them, and each counts once \
-             here. `ethtool -K NAME gro off lro off` ends that",
-            packets(judged.long)
-        ),
-    );
-    note(
-        judged.set_back != 0,
-        format!(
-            "the clock of the capture was set back {}: no time passes meanwhile",
-            output::count(judged.set_back as usize, "time")
-        ),
-    );
-    note(judged.is_cut, "the capture ends within a packet, which is left out".to_owned());
-    note(
-        judged.tally.rounds != 0,
-        "there are too many sources to keep: those with few packets are only in the last row".to_owned(),
-    );
-    notes
 }
