@@ -25,6 +25,8 @@ pub enum Constant {
     Sample,
     /// Not 0 if unknown sources are limited.
     Unknown,
+    /// Not 0 if SYNs of unknown sources over their rate get a SYN cookie.
+    ProveTcp,
     /// Not 0 if packets of this host's own connections are spared.
     Own,
     /// The first local port that the kernel chooses for a connection.
@@ -74,7 +76,7 @@ const FIRST: u32 = 0x5e77_1a00;
 
 impl Constant {
     /// All constants, in their order.
-    pub const ALL: [Self; 30] = {
+    pub const ALL: [Self; 31] = {
         use Constant::*;
         [
             InjectedClock,
@@ -86,6 +88,7 @@ impl Constant {
             EpochShift,
             Sample,
             Unknown,
+            ProveTcp,
             Own,
             OwnPortsFirst,
             OwnPortsLast,

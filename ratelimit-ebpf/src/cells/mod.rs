@@ -12,5 +12,6 @@ pub mod bucket_filter;
 pub mod cached_refusal;
 pub mod caching;
 pub mod level;
+pub mod proven_sources;
 pub mod unknown_rate;
 pub mod unknown_sources;

@@ -12,12 +12,16 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     attach::carried,
+    error::UnknownError,
     instance::swap::{
         pinned::Pinned,
         replace::{self, Running},
     },
     lists::listing,
-    program::loader::{RequestedSettings, Settings},
+    program::{
+        loader::{RequestedSettings, Settings},
+        proofs,
+    },
     rules::{
         batch::{self, Change, Changed},
         capacities, costs, filter, list,
@@ -97,7 +101,10 @@ pub(super) fn upgrade(pinned: &mut Pinned, requested: &RequestedSettings) -> Res
         return if settings.cells == 0 { different(with, without) } else { different("no cells".to_owned(), with) };
     }
     if settings.unknown != 0 && settings.cells == 0 {
-        return Err(Error::NoCells);
+        return Err(UnknownError::NoCells.into());
+    }
+    if settings.prove_tcp && !running.prove_tcp {
+        proofs::check(&settings)?;
     }
     replace::replace(pinned, &settings)
 }

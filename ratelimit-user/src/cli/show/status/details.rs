@@ -83,12 +83,13 @@ fn admission(out: &mut dyn Write, admission: &Admission) -> io::Result<()> {
 }
 
 fn unknown(out: &mut dyn Write, unknown: &Unknown) -> io::Result<()> {
-    let Unknown { per_second: rate, known, passed, refused } = *unknown;
+    let Unknown { per_second: rate, known, passed, refused, ref proofs } = *unknown;
     let rate = per_second(rate);
     writeln!(
         out,
         "unknown sources: {rate} in total; {passed} packets passed, {refused} dropped; known sources: {known}"
-    )
+    )?;
+    proofs.write(out)
 }
 
 fn own(out: &mut dyn Write, own: Option<&Own>) -> io::Result<()> {

@@ -23,6 +23,7 @@ use super::{
     file::File,
     interface::Interface,
     map_memory::Memory,
+    proofs::Proofs,
     rules::{DefaultLimit, Rules},
 };
 use crate::{
@@ -127,6 +128,7 @@ pub(super) struct Unknown {
     pub(super) known: usize,
     pub(super) passed: u64,
     pub(super) refused: u64,
+    pub(super) proofs: Proofs,
 }
 
 /// Connections that this host has opened.
@@ -188,7 +190,8 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
     let unknown = is_on(FEATURE_UNKNOWN).then_some(control.unknown.per_second);
     let memory = Memory::read(instance)?;
     let Activity { now, refused, worst, found } = begun.end()?;
-    let refused_as_new = |(reason, _): &&(Reason, u64)| matches!(reason, Reason::NotAdmitted | Reason::OverUnknown);
+    let refused_as_new =
+        |(reason, _): &&(Reason, u64)| matches!(reason, Reason::NotAdmitted | Reason::OverUnknown | Reason::SynCookie);
     let facts = Facts {
         is_attached: !interfaces.is_empty(),
         has_rules: !default_limits.is_empty() || rules.any() || !lists.is_empty() || unknown.is_some(),
@@ -234,6 +237,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
                 known: cells::known(tables)?,
                 passed: cpus.unknown_passed,
                 refused: packets(Reason::OverUnknown),
+                proofs: Proofs::of(&control, &cpus, packets(Reason::SynCookie)),
             }),
             None => None,
         },
