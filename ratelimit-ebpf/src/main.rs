@@ -36,6 +36,7 @@ mod program {
 
     /// For drivers and kernels (5.18) with frames of several buffers.
     #[xdp(frags)]
+    #[inline(always)]
     fn ratelimit(ctx: XdpContext) -> u32 {
         run::<true, true>(&ctx)
     }
@@ -48,6 +49,7 @@ mod program {
 
     /// For interfaces whose packets begin with the IP header.
     #[xdp(frags)]
+    #[inline(always)]
     fn ratelimit_raw(ctx: XdpContext) -> u32 {
         run::<false, true>(&ctx)
     }
