@@ -214,8 +214,8 @@ pub const LANE_SHARE: u64 = 4;
 /// Default number of replies per second to packets over a limit, all CPUs together.
 pub const REPLIES_DEFAULT: u64 = 100;
 
-/// Default number of SYN cookies per second, all CPUs together. Each takes about 250 ns, so they take a quarter of one
-/// CPU's time at most, and 0.7 Gbit/s.
+/// Default number of SYN cookies per second, all CPUs together. At an estimated 250 ns each, they take a quarter of one
+/// CPU's time, and 0.7 Gbit/s.
 pub const PROOFS_DEFAULT: u64 = 1_000_000;
 
 /// Default number of packets per second of a source that are spared because they belong to this host's own connections:
