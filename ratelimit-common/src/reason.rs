@@ -87,6 +87,8 @@ reasons! {
     OwnConnection = "own-connection", true;
     /// The source is over the share of its limit that the fleet leaves this host.
     OverShare = "over-share", false;
+    /// The source is unknown, and all such sources are over their limit. Its SYN got a SYN cookie, and goes no further.
+    SynCookie = "syn-cookie", false;
 }
 
 /// Number of reasons, and entries of the map of counters.

@@ -18,17 +18,18 @@ use crate::{
         unknown_sources::{self, Admission},
     },
     connections::spare::{self, Answer},
-    limits::{ask, cells::Cells},
+    limits::{self, cells::Cells},
     maps::{buckets::Bucket, cells::Cell, levels, rules::lists},
     overlimit::overrun,
     packet::{
         context::{Context, NOT_OWN},
         verdict::Verdict,
     },
+    proofs::{self, ask::Proof},
     rules::cost,
 };
 
-/// Returns the verdict on a packet of `length` bytes from `address`, with these services and this interface.
+/// Returns the verdict on a packet of `length` bytes from `address`.
 #[inline(always)]
 #[must_use]
 pub fn decide<const ETHERNET: bool, const FRAGS: bool>(
@@ -91,12 +92,17 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
         match unknown_sources::admit(control, cell, context.hash, context.tick) {
             Admission::Known => {}
             Admission::WithinRate => is_unknown = true,
-            Admission::OverRate => {
-                return match spare::ask::<ETHERNET, FRAGS>(ctx, context, control) {
-                    Answer::Spared => Reason::OwnConnection.into(),
-                    _ => Reason::OverUnknown.into(),
-                };
-            }
+            Admission::OverRate => match proofs::ask::ask::<ETHERNET, FRAGS>(ctx, context) {
+                Proof::Proven => {}
+                Proof::Refused => return Reason::OverUnknown.into(),
+                Proof::Answered => return Reason::SynCookie.into(),
+                Proof::Nothing => {
+                    return match spare::ask::<ETHERNET, FRAGS>(ctx, context, control) {
+                        Answer::Spared => Reason::OwnConnection.into(),
+                        _ => Reason::OverUnknown.into(),
+                    };
+                }
+            },
         }
     }
     let cells = match cells {
@@ -109,7 +115,7 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
         },
         None => None,
     };
-    let bucket = ask::ask(context, control, policy, cells, bucket);
+    let bucket = limits::ask::ask(context, control, policy, cells, bucket);
     let reason = match context.reason.passes() {
         true => context.reason,
         false => overrun::settle::<ETHERNET, FRAGS>(ctx, context, control, policy, cells, bucket),
@@ -131,13 +137,11 @@ fn by_rule(context: &Context, cells: Option<[&Cell; 2]>, bucket: Option<&Bucket>
             bucket.counts.count_refused(context.tick, DROP, 1, u64::from(context.length()));
         }
     }
-    let list = if settings::is_on(&settings::LISTS_ON) && reason == Reason::Listed {
-        let list = context.policy().map_or(0, Policy::list);
+    let mut list = 0;
+    if settings::is_on(&settings::LISTS_ON) && reason == Reason::Listed {
+        list = context.policy().map_or(0, Policy::list);
         lists::count_hit(list, context.length());
-        list
-    } else {
-        0
-    };
+    }
     if let Some([_, refusals]) = cells.filter(|_| settings::has_cells() && !reason.passes()) {
         caching::cache_verdict(context, refusals, reason, list);
     }

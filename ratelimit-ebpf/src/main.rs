@@ -36,6 +36,7 @@ mod program {
 
     /// For drivers and kernels (5.18) with frames of several buffers.
     #[xdp(frags)]
+    #[inline(always)]
     fn ratelimit(ctx: XdpContext) -> u32 {
         run::<true, true>(&ctx)
     }
@@ -48,6 +49,7 @@ mod program {
 
     /// For interfaces whose packets begin with the IP header.
     #[xdp(frags)]
+    #[inline(always)]
     fn ratelimit_raw(ctx: XdpContext) -> u32 {
         run::<false, true>(&ctx)
     }
@@ -89,11 +91,10 @@ mod program {
         }
         debug!(ctx, "dropped {} bytes: {}", length, verdict.reason.name());
         // Without Ethernet, the kernel takes the changed bytes of a reply for a changed Ethernet header.
-        if ETHERNET && settings::is_on(&settings::REJECT_ON) && verdict.is_answered() {
-            let length = if FRAGS { frame::whole_length(ctx) } else { length };
-            if answer::send_back(ctx, length) {
-                return XDP_TX;
-            }
+        let rejects = ETHERNET && settings::is_on(&settings::REJECT_ON) && verdict.is_answered();
+        let whole = || if FRAGS { frame::whole_length(ctx) } else { length };
+        if verdict.is_syn_ack() || rejects && answer::send_back(ctx, whole()) {
+            return XDP_TX;
         }
         XDP_DROP
     }

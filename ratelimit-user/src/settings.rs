@@ -42,6 +42,13 @@ pub(crate) struct SettingsArguments {
     /// [default: off]
     #[arg(long, alias = "strangers", value_name = "RATE|auto|off")]
     unknown: Option<UnknownRate>,
+    /// How unknown sources over their rate can prove their address. tcp answers their SYNs with SYN cookies, and whoever
+    /// acknowledges one is known. Needs net.ipv4.tcp_syncookies = 2 [default: off]
+    #[arg(long, value_enum, value_name = "tcp|off", hide_possible_values = true)]
+    prove: Option<Prove>,
+    /// SYN cookies per second for all sources in total, from 1/s [default: 1M/s]
+    #[arg(long, value_name = "RATE")]
+    proofs: Option<PerSecond>,
     /// Packets per second of each source that pass above a limit or ban because they answer a connection that this host
     /// has opened (TCP, and connected UDP sockets), or off [default: 1M/s]
     #[arg(long, value_name = "RATE|off")]
@@ -66,6 +73,12 @@ pub(crate) struct SettingsArguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
     On,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Prove {
+    Tcp,
     Off,
 }
 
@@ -159,6 +172,11 @@ impl SettingsArguments {
             0 => "own connections: limited like all others".to_owned(),
             rate => format!("own connections: spared up to {rate}/s from each source"),
         });
+        let prove = self.prove.map(|prove| match prove {
+            Prove::Tcp => "proof of addresses: SYN cookies over the rate of unknown sources".to_owned(),
+            Prove::Off => "proof of addresses: established connections alone".to_owned(),
+        });
+        let proofs = self.proofs.map(|PerSecond(rate)| format!("SYN cookies: {rate}/s in total"));
         let admissions = self.admissions.map(|PerSecond(rate)| format!("new buckets: {rate}/s on each CPU"));
         let sample = self.sample.map(|switch| match switch {
             Switch::On => "samples: on".to_owned(),
@@ -180,7 +198,7 @@ impl SettingsArguments {
         let logs = self.max_sliding_logs.map(|most| format!("sliding logs: {most}, if a limit uses them"));
         let sources = self.max_sources.map(|most| format!("buckets: {most}"));
         let cells = self.cells.map(|cells| format!("cells: {cells}"));
-        let lines = [shadow, sources, cells, logs, unknown, own, admissions, sample, malformed, replies];
+        let lines = [shadow, sources, cells, logs, unknown, prove, proofs, own, admissions, sample, malformed, replies];
         lines.into_iter().flatten().collect()
     }
 
@@ -202,6 +220,8 @@ impl SettingsArguments {
             sample: self.sample.map(|switch| switch == Switch::On),
             admissions: self.admissions.map(|rate| rate.0),
             unknown,
+            prove_tcp: self.prove.map(|prove| prove == Prove::Tcp),
+            proofs: self.proofs.map(|rate| rate.0),
             own: self.own.map(|rate| rate.0),
             replies: self.replies.map(|rate| rate.0),
             sliding_logs: self.max_sliding_logs,

@@ -1,11 +1,11 @@
-//! Known sources: sources that passed packets in several seconds, and not long ago. A cell remembers two of them. Most
-//! forged sources do not become known.
+//! Known sources: sources that passed packets in several seconds, and not long ago, or that proved their address. A cell
+//! remembers two of them. Most forged sources do not become known.
 //!
 //! The longer a source was active, the longer it stays known while it is idle. So a source that sends three packets
-//! leaves its place soon.
+//! leaves its place soon. A proven source stays known for the longest time.
 
-/// One remembered source in a word: 32 bits of its hash, 8 bits of its tenure, 24 bits of the last second. Zero is no
-/// source.
+/// One remembered source in a word: 32 bits of its hash, one bit for *proven*, 7 bits of its tenure, 24 bits of the last
+/// second. Zero is no source.
 ///
 /// The tenure is the number of seconds in which it passed packets. 1 and 2 stand for themselves, 4 and above for one
 /// less, and 3 for the longest, since earlier versions wrote 3 for every known source.
@@ -27,7 +27,8 @@ const BEHIND: u64 = 4;
 
 const LAST_BITS: u32 = 24;
 const LAST_MASK: u64 = (1 << LAST_BITS) - 1;
-const TENURE_MASK: u64 = 0xff;
+const TENURE_MASK: u64 = 0x7f;
+const PROVEN_SHIFT: u32 = 31;
 const HASH_SHIFT: u32 = 32;
 
 /// Returns the second of a time in nanoseconds, in steps of 2³⁰ ns (1.07 s). Its 24 bits wrap after 208 days.
@@ -52,6 +53,20 @@ impl KnownSource {
         Self(hash >> HASH_SHIFT << HASH_SHIFT | 1 << LAST_BITS | second)
     }
 
+    /// Creates a source that has proven its address in this second.
+    #[inline(always)]
+    #[must_use]
+    pub const fn proven(hash: u64, second: u64) -> Self {
+        Self(hash >> HASH_SHIFT << HASH_SHIFT | 1 << PROVEN_SHIFT | IS_LONGEST << LAST_BITS | second)
+    }
+
+    /// Returns whether the source has proven its address.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_proven(self) -> bool {
+        self.0 >> PROVEN_SHIFT & 1 != 0
+    }
+
     /// Returns whether this is the source with that hash.
     #[inline(always)]
     #[must_use]
@@ -70,7 +85,7 @@ impl KnownSource {
         }
     }
 
-    /// Returns whether the source passed packets often enough to be known.
+    /// Returns whether the source passed packets often enough to be known, or has proven its address.
     #[inline(always)]
     #[must_use]
     pub const fn is_known(self) -> bool {
@@ -100,7 +115,8 @@ impl KnownSource {
             tenure if tenure >= SECONDS => tenure + 1,
             tenure => tenure,
         };
-        Self(self.0 >> HASH_SHIFT << HASH_SHIFT | stored << LAST_BITS | second)
+        // A proof stays.
+        Self(self.0 >> PROVEN_SHIFT << PROVEN_SHIFT | stored << LAST_BITS | second)
     }
 
     /// Returns the steps since the last packet: 0 on a CPU whose clock is behind. A second further ahead is no source:
@@ -146,6 +162,19 @@ mod tests {
             assert_eq!(known.seen(last + kept(tenure) + 1), KnownSource::new(HASH, last + kept(tenure) + 1));
         }
         assert!(KnownSource::default().gives_way(0));
+    }
+
+    #[test]
+    fn a_proof_lasts_while_the_source_is_seen_and_ten_minutes_longer() {
+        let mut proven = KnownSource::proven(HASH, 100);
+        assert!(proven.is(HASH) && proven.is_known() && !active(100, 200).is_proven());
+        for second in [100, 101, 102, 102 + KEPT] {
+            proven = proven.seen(second);
+            assert!(proven.is_proven() && proven.is_known() && proven.is(HASH), "{second}");
+        }
+        let last = 102 + KEPT;
+        assert!(!proven.gives_way(last + KEPT) && proven.gives_way(last + KEPT + 1));
+        assert_eq!(proven.seen(last + KEPT + 1), KnownSource::new(HASH, last + KEPT + 1));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub enum Constant {
     Unknown,
     /// Not 0 if the program learns the rate of unknown sources.
     UnknownLearned,
+    /// Not 0 if SYNs of unknown sources over their rate get a SYN cookie.
+    ProveTcp,
     /// Not 0 if packets of this host's own connections are spared.
     Own,
     /// The first local port that the kernel chooses for a connection.
@@ -76,7 +78,7 @@ const FIRST: u32 = 0x5e77_1a00;
 
 impl Constant {
     /// All constants, in their order.
-    pub const ALL: [Self; 31] = {
+    pub const ALL: [Self; 32] = {
         use Constant::*;
         [
             InjectedClock,
@@ -89,6 +91,7 @@ impl Constant {
             Sample,
             Unknown,
             UnknownLearned,
+            ProveTcp,
             Own,
             OwnPortsFirst,
             OwnPortsLast,

@@ -42,13 +42,25 @@ pub struct Cpu {
     pub own_looked_up: u64,
     /// Packets whose socket was not looked up, because the budget of the CPU was spent.
     pub own_not_looked_up: u64,
+    /// State of the budget for look-ups of connections that may prove an address.
+    pub proof_budget: u64,
+    /// Packets of unknown sources over their rate whose socket was looked up.
+    pub proofs_looked_up: u64,
+    /// Such packets whose socket was not looked up, because the budget of the CPU was spent.
+    pub proofs_not_looked_up: u64,
+    /// Sources that an established connection has proven.
+    pub proven_by_connection: u64,
+    /// Sources that a SYN cookie has proven.
+    pub proven_by_cookie: u64,
+    /// SYNs that got no cookie, because the budget was spent.
+    pub cookies_unsent: u64,
     /// States of the budgets for new buckets of each [lane](crate::maps::levels). The first is not used.
     pub lanes: [u64; LANES as usize],
     /// What the packet has been charged so far, so that it can be given back: by its source's own limit, by its narrower
     /// parent, and by its wider one.
     pub payments: [[Payment; 2]; 3],
 }
-boundary!(Cpu, size 792);
+boundary!(Cpu, size 840);
 
 /// Cost of a packet in one limit, and what each stage of the limit was charged.
 #[repr(C)]

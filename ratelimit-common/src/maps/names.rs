@@ -63,7 +63,7 @@ pub const INTERFACE_CAPACITY_LEFT: &str = "INTERFACE_CAPACITY_LEFT";
 pub const LEDGER: &str = "LEDGER";
 /// Place of an interface → packets and bytes by reason, per CPU. See [`crate::maps::interface_counters::Counts`].
 pub const INTERFACE_COUNTERS: &str = "INTERFACE_COUNTERS";
-/// State of the budget for answers, one `u64`. See [`crate::meters::gcra`].
+/// States of the budgets for answers and for SYN cookies, one `u64` each. See [`crate::meters::gcra`].
 pub const REPLIES: &str = "REPLIES";
 /// Events. See [`crate::maps::event::Event`].
 pub const EVENTS: &str = "EVENTS";

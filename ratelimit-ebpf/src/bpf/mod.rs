@@ -7,5 +7,6 @@ pub mod map_flags;
 pub mod random;
 #[cfg(test)]
 pub(crate) mod schedule;
+mod setting;
 pub mod settings;
 pub mod verifier;

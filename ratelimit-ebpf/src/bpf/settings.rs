@@ -2,27 +2,7 @@
 
 use ratelimit_common::maps::{constants::Constant, control::IPV6_PREFIX_DEFAULT};
 
-/// The constant with this number. On a host it is `HOST`, for unit tests.
-pub struct Setting<const NUMBER: u32, const HOST: u32 = 0>;
-
-impl<const NUMBER: u32, const HOST: u32> Setting<NUMBER, HOST> {
-    /// Returns the constant.
-    #[inline(always)]
-    #[must_use]
-    pub fn load(&self) -> u32 {
-        #[cfg(target_arch = "bpf")]
-        {
-            let value: u64;
-            // SAFETY: the instruction writes one register, which is the result.
-            unsafe {
-                core::arch::asm!("{0} = {1}", out(reg) value, const NUMBER, options(nomem, nostack, preserves_flags));
-            }
-            value as u32
-        }
-        #[cfg(not(target_arch = "bpf"))]
-        HOST
-    }
-}
+pub use super::setting::{Setting, is_on};
 
 /// Declares settings by the constants of the program.
 macro_rules! settings {
@@ -45,6 +25,7 @@ settings! {
     SAMPLE_ON: Sample,
     UNKNOWN_ON: Unknown,
     UNKNOWN_LEARNED: UnknownLearned,
+    PROVE_TCP_ON: ProveTcp,
     OWN_ON: Own,
     OWN_PORTS_FIRST: OwnPortsFirst,
     OWN_PORTS_LAST: OwnPortsLast,
@@ -66,13 +47,6 @@ settings! {
     SLIDING_LOGS_ON: SlidingLogs = cfg!(test) as u32,
     LEASES: Leases,
     DIVIDE_ON: Divide,
-}
-
-/// Returns whether a feature is on.
-#[inline(always)]
-#[must_use]
-pub fn is_on<const NUMBER: u32, const HOST: u32>(setting: &Setting<NUMBER, HOST>) -> bool {
-    setting.load() != 0
 }
 
 /// Returns whether cells stand in front of the buckets.
@@ -115,6 +89,20 @@ pub fn limits_unknown() -> bool {
 #[must_use]
 pub fn spares_own() -> bool {
     is_on(&OWN_ON)
+}
+
+/// Returns whether sockets decide about packets that would be refused.
+#[inline(always)]
+#[must_use]
+pub fn looks_up_sockets() -> bool {
+    spares_own() || limits_unknown()
+}
+
+/// Returns whether SYNs of unknown sources over their rate get a SYN cookie.
+#[inline(always)]
+#[must_use]
+pub fn proves_tcp() -> bool {
+    is_on(&PROVE_TCP_ON)
 }
 
 /// Returns whether limits may ban sources, or bans are in force.

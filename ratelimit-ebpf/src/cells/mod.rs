@@ -13,5 +13,6 @@ pub mod cached_refusal;
 pub mod caching;
 pub mod learned_rate;
 pub mod level;
+pub mod proven_sources;
 pub mod unknown_rate;
 pub mod unknown_sources;

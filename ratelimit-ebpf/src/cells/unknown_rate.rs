@@ -65,11 +65,11 @@ pub fn give_back() {
     }
 }
 
-/// Returns whether a source may take from the limit. While the room is a part of half the burst, the square of this part
+/// Returns whether a source may take from the limit, which is in this state. While the room is a part of half the burst, the square of this part
 /// of the sources may, other ones in each second. So their part becomes as small as any flood needs, and they use up the
 /// rate.
 #[inline(always)]
-fn has_turn(burst: Units, state: u64, now: u64, hash: u64) -> bool {
+pub(crate) fn has_turn(burst: Units, state: u64, now: u64, hash: u64) -> bool {
     let (debt, half) = (gcra::debt(state, gcra::units(now)), burst / 2);
     let room = burst.saturating_sub(debt);
     // If this limit cannot have made the debt, it is cut.

@@ -9,8 +9,9 @@
 
 mod budget;
 mod hash;
-mod peek;
-mod read;
+pub(crate) mod peek;
+pub(crate) mod read;
 mod socket;
 mod source;
 pub mod spare;
+pub(crate) mod tcp;

@@ -61,14 +61,23 @@ pub(super) fn may_ban(context: &Context) -> bool {
     settings::has_bans() && !context.reason.passes()
 }
 
+/// Returns whether a packet may be one of an established TCP connection, or a first SYN where they get cookies.
+#[inline(always)]
+pub(crate) fn may_prove(kind: u32) -> bool {
+    match kind {
+        NONE => settings::proves_tcp(),
+        kind => kind == UNREAD || kind & IS_TCP != 0,
+    }
+}
+
 /// Returns the [kind](crate::parse::connection::Connection::kind) of a packet's connection without its family, [`NONE`]
 /// or [`UNREAD`].
 ///
 /// Global, because LLVM would pass the bounds of the packet in place of the context, as numbers of 32 bits.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(super) fn peek_at_kind(ctx: *mut xdp_md, is_ethernet: u32) -> u32 {
-    if !settings::spares_own() {
+pub(crate) fn peek_at_kind(ctx: *mut xdp_md, is_ethernet: u32) -> u32 {
+    if !settings::looks_up_sockets() {
         return NONE;
     }
     let packet = Packet::of(&XdpContext::new(ctx));

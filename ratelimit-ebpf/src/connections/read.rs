@@ -5,31 +5,45 @@ use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use crate::{
     bpf::settings,
     packet::{first_buffer::FirstBuffer, frame::Packet, headers::Frame, scattered::Scattered},
-    parse::{connection::Connection, outcome::Stop},
+    parse::{
+        connection::{Connection, Found},
+        outcome::Stop,
+    },
 };
 
-/// The packet has no connection that this host may have opened.
+/// The packet has no connection.
 const NONE: u32 = 0;
 /// The connection was read.
-pub(super) const READ: u32 = 1;
+pub(crate) const READ: u32 = 1;
 /// The headers lie in other buffers.
-pub(super) const UNREAD: u32 = 2;
+const UNREAD: u32 = 2;
+/// A first SYN was read.
+pub(crate) const FIRST_SYN: u32 = 3;
+
+/// Reads the connection of a frame that may have several buffers.
+#[inline(always)]
+pub(crate) fn several_buffers(ctx: *mut xdp_md, connection: &mut Connection, is_ethernet: bool) -> u32 {
+    match first_buffer(ctx, connection, is_ethernet) {
+        UNREAD => all_buffers(ctx, connection, is_ethernet),
+        found => found,
+    }
+}
 
 /// Reads the connection from the first of several buffers.
 #[inline(never)]
-pub(super) fn first_buffer(ctx: *mut xdp_md, connection: &mut Connection, is_ethernet: bool) -> u32 {
+fn first_buffer(ctx: *mut xdp_md, connection: &mut Connection, is_ethernet: bool) -> u32 {
     read(&FirstBuffer::of(&XdpContext::new(ctx)), connection, is_ethernet)
 }
 
 /// Reads the connection from any of several buffers.
 #[inline(never)]
-pub(super) fn all_buffers(ctx: *mut xdp_md, connection: &mut Connection, is_ethernet: bool) -> u32 {
+fn all_buffers(ctx: *mut xdp_md, connection: &mut Connection, is_ethernet: bool) -> u32 {
     read(&Scattered::of(&XdpContext::new(ctx)), connection, is_ethernet)
 }
 
 /// Reads the connection from the only buffer.
 #[inline(always)]
-pub(super) fn one_buffer(ctx: *mut xdp_md, connection: &mut Connection, is_ethernet: bool) -> u32 {
+pub(crate) fn one_buffer(ctx: *mut xdp_md, connection: &mut Connection, is_ethernet: bool) -> u32 {
     read_one_buffer(ctx, connection, u32::from(is_ethernet))
 }
 
@@ -37,7 +51,7 @@ pub(super) fn one_buffer(ctx: *mut xdp_md, connection: &mut Connection, is_ether
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn read_one_buffer(ctx: *mut xdp_md, connection: *mut Connection, is_ethernet: u32) -> u32 {
-    if !settings::spares_own() {
+    if !settings::looks_up_sockets() {
         return NONE;
     }
     // SAFETY: the caller passes an exclusive reference, which the verifier takes for one that may be null.
@@ -48,7 +62,8 @@ fn read_one_buffer(ctx: *mut xdp_md, connection: *mut Connection, is_ethernet: u
 #[inline(always)]
 fn read(frame: &impl Frame, connection: &mut Connection, is_ethernet: bool) -> u32 {
     match connection.read(frame, is_ethernet) {
-        Ok(true) => READ,
+        Ok(Found::Connection) => READ,
+        Ok(Found::FirstSyn) => FIRST_SYN,
         Err(Stop::Unread) => UNREAD,
         _ => NONE,
     }

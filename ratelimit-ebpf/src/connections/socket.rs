@@ -4,18 +4,14 @@
 //! packets from every sender. Such a port accepts connections.
 
 use aya_ebpf::{
-    bindings::{BPF_F_CURRENT_NETNS, bpf_sock, xdp_md},
-    helpers::{bpf_sk_lookup_udp, bpf_sk_release, bpf_skc_lookup_tcp},
+    bindings::{bpf_sock, xdp_md},
+    helpers::bpf_sk_lookup_udp,
 };
 
-use crate::parse::connection::{Connection, IS_IPV6, IS_TCP};
-
-/// Bytes of a connection's words that the kernel takes, by family.
-const IPV4_BYTES: u32 = 12;
-const IPV6_BYTES: u32 = 36;
-
-/// The network namespace of the interface.
-const HERE: u64 = (BPF_F_CURRENT_NETNS as i64).cast_unsigned();
+use crate::{
+    connections::tcp::{self, HERE, bytes, halves, release},
+    parse::connection::{Connection, IS_IPV6, IS_TCP},
+};
 
 /// Reads a field of a socket. The verifier allows one read, in the field's own size.
 macro_rules! field {
@@ -25,23 +21,17 @@ macro_rules! field {
     };
 }
 
-/// States of a TCP socket that this host has not opened, or whose peer has not answered yet (`enum` in
-/// `net/tcp_states.h`).
-const SYN_RECEIVED: u32 = 3;
-const LISTEN: u32 = 10;
-const NEW_SYN_RECEIVED: u32 = 12;
-
 /// Returns whether this host has opened the connection. Forgets its sender.
 #[inline(never)]
 pub(super) fn is_own(ctx: *mut xdp_md, connection: &mut Connection) -> bool {
     // Read once: the verifier must see that each kind of socket has its own path.
     let kind = connection.kind;
     let (is_tcp, is_ipv6) = (kind & IS_TCP != 0, kind & IS_IPV6 != 0);
-    let size = if is_ipv6 { IPV6_BYTES } else { IPV4_BYTES };
+    let size = bytes(is_ipv6);
     if is_tcp {
         has_tcp_socket(ctx, connection, size) && {
             forget_sender(connection, is_ipv6);
-            is_closed(look_up_tcp(ctx, connection, size))
+            is_closed(tcp::look_up(ctx, connection, size))
         }
     } else {
         has_udp_socket(ctx, connection, size, is_ipv6) && {
@@ -54,13 +44,13 @@ pub(super) fn is_own(ctx: *mut xdp_md, connection: &mut Connection) -> bool {
 /// Returns whether the connection has a TCP socket of its own.
 #[inline(always)]
 fn has_tcp_socket(ctx: *mut xdp_md, connection: &Connection, size: u32) -> bool {
-    let socket = look_up_tcp(ctx, connection, size);
+    let socket = tcp::look_up(ctx, connection, size);
     if socket.is_null() {
         return false;
     }
-    let state = field!(socket, state);
+    let state = tcp::state(socket);
     release(socket);
-    !matches!(state, SYN_RECEIVED | LISTEN | NEW_SYN_RECEIVED)
+    tcp::is_opened(state)
 }
 
 /// Returns whether a UDP socket has exactly this peer. One without a peer takes packets from every sender.
@@ -105,20 +95,6 @@ const fn without_sender(ports: u64) -> u64 {
     u64::from_ne_bytes([0, 0, c, d, 0, 0, 0, 0])
 }
 
-/// Returns both halves of a word, in the order in which they lie in memory.
-#[inline(always)]
-const fn halves(word: u64) -> [u32; 2] {
-    let [a, b, c, d, e, f, g, h] = word.to_ne_bytes();
-    [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
-}
-
-/// Returns the TCP socket of a connection, or a null pointer. It must be released.
-#[inline(always)]
-fn look_up_tcp(ctx: *mut xdp_md, connection: &Connection, size: u32) -> *mut bpf_sock {
-    // SAFETY: the context is the one that the kernel has given, and there are as many bytes, which it only reads.
-    unsafe { bpf_skc_lookup_tcp(ctx.cast(), connection.words.as_ptr().cast_mut().cast(), size, HERE, 0) }
-}
-
 /// Returns the UDP socket of a connection, or a null pointer. It must be released.
 #[inline(always)]
 fn look_up_udp(ctx: *mut xdp_md, connection: &Connection, size: u32) -> *mut bpf_sock {
@@ -134,10 +110,4 @@ fn is_closed(socket: *mut bpf_sock) -> bool {
     }
     release(socket);
     false
-}
-
-#[inline(always)]
-fn release(socket: *mut bpf_sock) {
-    // SAFETY: the socket was looked up, and is released once.
-    unsafe { bpf_sk_release(socket.cast()) };
 }

@@ -8,7 +8,7 @@ use crate::{
     connections::{
         budget::{self, FREE, Kind, SPENT},
         hash, peek,
-        read::{self, READ, UNREAD},
+        read::{self, READ},
         socket,
         source::Found,
     },
@@ -68,10 +68,7 @@ fn ask_of_several_buffers(ctx: *mut xdp_md, context: *const Context, control: *c
         return answer;
     }
     let mut connection = Connection::new();
-    let found = match read::first_buffer(ctx, &mut connection, is_ethernet != 0) {
-        UNREAD => read::all_buffers(ctx, &mut connection, is_ethernet != 0),
-        found => found,
-    };
+    let found = read::several_buffers(ctx, &mut connection, is_ethernet != 0);
     decide(ctx, found == READ, &mut connection, &place, context, control)
 }
 

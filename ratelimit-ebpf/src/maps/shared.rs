@@ -18,7 +18,7 @@ pub static UNKNOWN: Array<Word, 1> = Array::new();
 
 /// See [`ratelimit_common::maps::names::REPLIES`].
 #[btf_map]
-pub static REPLIES: Array<Word, 1> = Array::new();
+pub static REPLIES: Array<Word, 2> = Array::new();
 
 /// See [`ratelimit_common::maps::names::CREATED`].
 #[btf_map]
@@ -43,6 +43,13 @@ pub fn unknown() -> Option<&'static Word> {
 #[must_use]
 pub fn replies() -> Option<&'static Word> {
     REPLIES.get(0)
+}
+
+/// Returns the state of the budget for SYN cookies.
+#[inline(always)]
+#[must_use]
+pub fn cookies() -> Option<&'static Word> {
+    REPLIES.get(1)
 }
 
 /// Returns the running epoch. None if the filters do not know every bucket yet, or buckets are in two maps.

@@ -42,4 +42,11 @@ impl Verdict {
             || settings::has_leases() && self.reason == Reason::OverShare;
         is_over && self.action == REJECT
     }
+
+    /// Returns whether the frame is a SYN-ACK for its sender now.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_syn_ack(self) -> bool {
+        settings::proves_tcp() && self.reason == Reason::SynCookie
+    }
 }

@@ -24,6 +24,19 @@ pub struct Connection {
     pub words: [u64; 5],
     /// [`IS_TCP`], [`IS_CHOSEN`] and [`IS_IPV6`], or 0 for UDP over IPv4 to another port.
     pub kind: u32,
+    /// Offset of the TCP or UDP header in the frame.
+    pub begin: u32,
+}
+
+/// What [`Connection::read`] found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// The packet has no ports: a later fragment, or another protocol.
+    Nothing,
+    /// A first SYN, which opens a connection to this host.
+    FirstSyn,
+    /// A packet of a connection that this host may have.
+    Connection,
 }
 
 /// [`Connection::kind`]: TCP, and not UDP.
@@ -38,7 +51,7 @@ impl Connection {
     #[inline(always)]
     #[must_use]
     pub const fn new() -> Self {
-        Self { words: [0; 5], kind: 0 }
+        Self { words: [0; 5], kind: 0, begin: 0 }
     }
 
     /// Returns one of the words. LLVM reads each when it is needed.
@@ -49,32 +62,36 @@ impl Connection {
         self.words.get(index).map_or(0, |word| unsafe { core::ptr::read_volatile(word) })
     }
 
-    /// Reads the connection of a packet that the [parser](crate::parse::parser) has accepted. Returns whether it has
-    /// one that this host may have opened. Later fragments and other protocols have no ports. A first SYN opens a
-    /// connection to this host.
+    /// Reads the connection of a packet that the [parser](crate::parse::parser) has accepted.
     ///
     /// # Errors
     ///
     /// Returns [`Stop::Unread`] if the headers lie in other buffers.
     #[inline(always)]
-    pub fn read(&mut self, frame: &impl Frame, is_ethernet: bool) -> Result<bool, Stop> {
+    pub fn read(&mut self, frame: &impl Frame, is_ethernet: bool) -> Result<Found, Stop> {
         let (is_ipv6, offset) = network(frame, is_ethernet)?;
         let headers = if is_ipv6 { ipv6::headers::<false>(frame, offset)? } else { ipv4::headers(frame, offset)? };
-        let Some(payload) = headers.payload else { return Ok(false) };
+        let Some(payload) = headers.payload else { return Ok(Found::Nothing) };
         let (length, is_tcp) = match payload.protocol {
             TCP => (TCP_LENGTH, IS_TCP),
             UDP => (UDP_LENGTH, 0),
-            _ => return Ok(false),
+            _ => return Ok(Found::Nothing),
         };
         if payload.begin + length > payload.end {
-            return Ok(false);
+            return Ok(Found::Nothing);
         }
+        let mut found = Found::Connection;
         if is_tcp != 0 {
-            let [_, flags] = *frame.read::<[u8; 2]>(payload.begin + FLAGS - 1).ok_or(Stop::Unread)?;
+            let [words, flags] = *frame.read::<[u8; 2]>(payload.begin + FLAGS - 1).ok_or(Stop::Unread)?;
             if flags & (SYN | ACK) == SYN {
-                return Ok(false);
+                let length = usize::from(words >> 4) * 4;
+                if !settings::proves_tcp() || length < TCP_LENGTH || payload.begin + length > payload.end {
+                    return Ok(Found::Nothing);
+                }
+                found = Found::FirstSyn;
             }
         }
+        self.begin = payload.begin as u32;
         let [a, b, c, d] = *frame.read::<[u8; 4]>(payload.begin).ok_or(Stop::Unread)?;
         let ports = u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]);
         let kind = kind_of(is_tcp, [c, d]);
@@ -88,7 +105,7 @@ impl Connection {
             self.words = [u64::from_ne_bytes(addresses), ports, 0, 0, 0];
             self.kind = kind;
         }
-        Ok(true)
+        Ok(found)
     }
 }
 

@@ -9,17 +9,17 @@ use crate::packet::frame::Packet;
 
 /// Headers as words of four bytes, as in their pictures in the RFCs, and as they lie in the packet. They are numbers,
 /// because LLVM keeps arrays of bytes on the stack, which is small.
-pub(super) type Words<const N: usize> = [u32; N];
+pub(crate) type Words<const N: usize> = [u32; N];
 
 /// A word of these bytes.
 #[inline(always)]
-pub(super) const fn word(bytes: [u8; 4]) -> u32 {
+pub(crate) const fn word(bytes: [u8; 4]) -> u32 {
     u32::from_ne_bytes(bytes)
 }
 
 /// The words at `offset`, if the readable bytes reach that far.
 #[inline(always)]
-pub(super) fn words<const N: usize>(packet: &Packet, offset: usize) -> Option<Words<N>> {
+pub(crate) fn words<const N: usize>(packet: &Packet, offset: usize) -> Option<Words<N>> {
     let bytes: &[[u8; 4]; N] = packet.header(offset)?;
     Some(bytes.map(word))
 }

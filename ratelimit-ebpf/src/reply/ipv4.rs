@@ -22,7 +22,7 @@ const TIMESTAMP: u8 = 13;
 const PROHIBITED: [u8; 2] = [3, 13];
 
 /// Where addresses begin in the header.
-const ADDRESSES: usize = 12;
+pub(super) const ADDRESSES: usize = 12;
 
 /// Bytes of the payload that an error quotes (RFC 792): ports, or whatever else identifies the packet for its sender.
 const QUOTED: usize = 8;
@@ -60,7 +60,7 @@ fn try_answer(ctx: &XdpContext, packet: Packet, offset: usize) -> Option<()> {
 /// Returns whether an address can belong to another host. Addresses of this network or host, multicast, reserved and
 /// broadcast addresses cannot (RFC 1122, section 3.2.1.3; RFC 1112, section 4).
 #[inline(always)]
-fn is_of_one(address: u32) -> bool {
+pub(super) fn is_of_one(address: u32) -> bool {
     !matches!(address.to_ne_bytes()[0], 0 | 127 | 224..)
 }
 
@@ -98,7 +98,7 @@ fn refuse(ctx: &XdpContext, mut packet: Packet, offset: usize, ends: Words<2>) -
 /// Returns the header of a reply with `PAYLOAD` bytes, from the first address to the second. It must not be fragmented,
 /// so it needs no number (RFC 6864, section 4.1). Its time to live is the recommended one (RFC 1700).
 #[inline(always)]
-fn header<const PAYLOAD: usize>(protocol: u8, [source, destination]: Words<2>) -> Words<5> {
+pub(super) fn header<const PAYLOAD: usize>(protocol: u8, [source, destination]: Words<2>) -> Words<5> {
     let [high, low] = ((Ipv4Hdr::LEN + PAYLOAD) as u16).to_be_bytes();
     let (start, fragment) = (word([PLAIN, 0, high, low]), word([0, 0, 0x40, 0]));
     let sum = Sum::default().add(start).add(fragment).add(word([64, protocol, 0, 0]));

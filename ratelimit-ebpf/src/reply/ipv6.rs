@@ -58,7 +58,7 @@ fn is_in_front_of_more(protocol: u8) -> bool {
 /// Returns whether an address can belong to another host: it is not unspecified, the loopback, or multicast (RFC 4291,
 /// section 2.4).
 #[inline(always)]
-fn is_of_one(address: Address) -> bool {
+pub(super) fn is_of_one(address: Address) -> bool {
     u128::from_be_bytes(address) > 1 && address[0] != 0xff
 }
 
@@ -98,17 +98,17 @@ fn refuse(ctx: &XdpContext, mut packet: Packet, offset: usize) -> Option<()> {
 }
 
 /// Where addresses begin in the header.
-const ADDRESSES: usize = 8;
+pub(super) const ADDRESSES: usize = 8;
 
 /// The sum of the addresses in the header at `offset`, which does not say which is whose.
 #[inline(always)]
-fn ends(packet: &Packet, offset: usize) -> Option<Sum> {
+pub(super) fn ends(packet: &Packet, offset: usize) -> Option<Sum> {
     Sum::default().add_bytes::<{ 2 * size_of::<Address>() }>(packet, offset + ADDRESSES)
 }
 
 /// Writes the addresses of a reply to the header at `from` into the header at `to`.
 #[inline(always)]
-fn turn(packet: &mut Packet, from: usize, to: usize) -> Option<()> {
+pub(super) fn turn(packet: &mut Packet, from: usize, to: usize) -> Option<()> {
     let bytes: &[[u8; 8]; 4] = packet.header(from + ADDRESSES)?;
     let [a, b, c, d] = bytes.map(u64::from_ne_bytes);
     packet.put(to + ADDRESSES, [c, d, a, b].map(u64::to_ne_bytes))
@@ -116,7 +116,7 @@ fn turn(packet: &mut Packet, from: usize, to: usize) -> Option<()> {
 
 /// Returns the header of a reply with `PAYLOAD` bytes, without the addresses.
 #[inline(always)]
-fn start<const PAYLOAD: usize>(protocol: u8) -> Words<2> {
+pub(super) fn start<const PAYLOAD: usize>(protocol: u8) -> Words<2> {
     let [high, low] = (PAYLOAD as u16).to_be_bytes();
     [word([0x60, 0, 0, 0]), word([high, low, protocol, 64])]
 }

@@ -1,4 +1,4 @@
-//! Replies to packets over a limit. The choice of packets that get a reply belongs in `packet`.
+//! Replies to packets over a limit, and SYN-ACKs. The choice of packets that get a reply belongs in `packet`.
 //!
 //! TCP gets a reset (RFC 9293). Everything else gets an ICMP error that quotes the IP header and eight bytes.
 //! Broadcasts, multicasts, errors, resets, and packets with options or extension headers get no reply. All CPUs share
@@ -9,8 +9,9 @@
 
 pub mod answer;
 mod budget;
-mod checksum;
+pub(crate) mod checksum;
 mod ipv4;
 mod ipv6;
 mod link;
+pub mod syn_ack;
 mod tcp;

@@ -1,4 +1,4 @@
-//! The reply to a segment: the reset that a closed port sends.
+//! The replies to a segment: the reset that a closed port sends, and the SYN-ACK of an open one.
 
 use super::checksum::{Sum, Words, word};
 
@@ -37,6 +37,25 @@ pub(super) fn sealed(segment: Words<5>, sum: Sum) -> Words<5> {
     let [ports, sequence, acknowledgement, control, _] = segment;
     let [first, second] = sum.add(ports).add(sequence).add(acknowledgement).add(control).checksum();
     [ports, sequence, acknowledgement, control, word([first, second, 0, 0])]
+}
+
+/// Window of a SYN-ACK with a cookie, which cannot scale it: as Linux has it for frames of 1,500 bytes.
+const WINDOW: u16 = 64_240;
+
+/// Returns the SYN-ACK of `words` words for the SYN that begins with `header`. Its checksum is zero.
+#[inline(always)]
+pub(super) fn syn_ack(header: Words<5>, cookie: u32, words: usize) -> Words<5> {
+    let [ports, sequence, ..] = header;
+    let acknowledgement = u32::from_be(sequence).wrapping_add(1).to_be();
+    let [high, low] = WINDOW.to_be_bytes();
+    [ports.rotate_left(16), cookie.to_be(), acknowledgement, word([(words as u8) << 4, SYN | ACK, high, low]), 0]
+}
+
+/// Returns the option with the maximum segment size (RFC 9293, section 3.7.1).
+#[inline(always)]
+pub(super) const fn maximum_segment(size: u16) -> u32 {
+    let [high, low] = size.to_be_bytes();
+    word([2, 4, high, low])
 }
 
 #[cfg(test)]

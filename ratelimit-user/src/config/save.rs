@@ -18,7 +18,10 @@ use crate::{
     dataplane::{
         Error, Instance,
         attach::attachment::Mode,
-        program::loader::{LEARNED, Settings},
+        program::{
+            loader::{LEARNED, Settings},
+            values,
+        },
         rules::{
             capacities, costs,
             list::{self, Listed},
@@ -71,6 +74,8 @@ struct SavedSettings {
     sample: bool,
     admissions: String,
     unknown: String,
+    prove: String,
+    proofs: String,
     own: String,
     replies: String,
     max_sliding_logs: u32,
@@ -222,6 +227,8 @@ fn settings(settings: &Settings) -> SavedSettings {
         sample: settings.sample,
         admissions: rate(settings.admissions),
         unknown: if settings.unknown == LEARNED { "auto".to_owned() } else { rate(settings.unknown) },
+        prove: values::proof(settings.prove_tcp),
+        proofs: rate(settings.proofs),
         own: rate(settings.own),
         replies: rate(settings.replies),
         max_sliding_logs: settings.sliding_logs,

@@ -2,10 +2,13 @@
 
 use std::fs;
 
-use ratelimit_common::maps::control::{Control, FEATURE_OWN};
+use ratelimit_common::maps::control::{Control, FEATURE_OWN, FEATURE_PROVE_TCP, FEATURE_UNKNOWN};
 
 use super::finding::{Check, Finding, count};
-use crate::dataplane::program::values::per_second;
+use crate::dataplane::{
+    program::{proofs::ALWAYS, values::per_second},
+    sys::host,
+};
 
 /// Packets of this network namespace since it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,9 +19,7 @@ struct Packets {
 
 /// Returns the finding about an instance with this control entry.
 pub(super) fn examine(control: &Control) -> Finding {
-    let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
-    let packets = Packets::of(&read("snmp"), &read("snmp6"));
-    about(control.features & FEATURE_OWN != 0, control.own.per_second, packets)
+    about(control.features & FEATURE_OWN != 0, control.own.per_second, Packets::read())
 }
 
 fn about(is_on: bool, rate: u64, Packets { forwarded, delivered }: Packets) -> Finding {
@@ -33,7 +34,46 @@ fn about(is_on: bool, rate: u64, Packets { forwarded, delivered }: Packets) -> F
     Finding::note(Check::OwnConnections, &what, why)
 }
 
+/// Returns the finding about proofs of addresses to an instance with this control entry.
+pub(super) fn examine_proofs(control: &Control) -> Finding {
+    let is_on = |feature| control.features & feature != 0;
+    let cookies = is_on(FEATURE_PROVE_TCP).then_some(control.proofs.per_second);
+    about_proofs(is_on(FEATURE_UNKNOWN), cookies, host::syn_cookies().as_deref(), Packets::read())
+}
+
+fn about_proofs(is_limited: bool, cookies: Option<u64>, setting: Option<&str>, packets: Packets) -> Finding {
+    if !is_limited && cookies.is_some() {
+        let why = "SYN cookies prove addresses only over the rate of unknown sources.";
+        return Finding::warning(Check::Proofs, "--prove tcp has no effect, because --unknown is off", why)
+            .fixed_by("ratelimit set --unknown RATE");
+    }
+    if !is_limited {
+        return Finding::ok(Check::Proofs, "not needed, because unknown sources are not limited");
+    }
+    if cookies.is_some() && setting != Some(ALWAYS) {
+        let what = format!("net.ipv4.tcp_syncookies is {}, and SYN cookies need 2", setting.unwrap_or("missing"));
+        let why = "New visitors get no answer to their SYN while the rate of unknown sources is spent.";
+        return Finding::warning(Check::Proofs, &what, why).fixed_by("sysctl -w net.ipv4.tcp_syncookies=2");
+    }
+    if packets.forwarded != 0 {
+        let what = format!("this host forwards: {} so far", count(packets.forwarded, "packet"));
+        let why = "Only sockets of the interface's own network namespace are found. Visitors of other hosts, containers and pods prove nothing here, and share the rate of unknown sources. Attach inside of the namespace, or allow them.";
+        return Finding::note(Check::Proofs, &what, why);
+    }
+    let by = match cookies {
+        Some(rate) => format!("by established connections, and by up to {} SYN cookies", per_second(rate)),
+        None => "by established connections".to_owned(),
+    };
+    Finding::ok(Check::Proofs, &by)
+}
+
 impl Packets {
+    /// Reads those of this network namespace.
+    fn read() -> Self {
+        let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+        Self::of(&read("snmp"), &read("snmp6"))
+    }
+
     /// Reads the text of `snmp` and `snmp6`.
     fn of(snmp: &str, snmp6: &str) -> Self {
         // Names and numbers of IPv4 are in two lines.
@@ -78,5 +118,23 @@ mod tests {
         );
         assert_eq!(about(true, 1_000_000, Packets::default()).what, "spared up to 1M/s from each source");
         assert_eq!(about(false, 0, forwarding).severity, Severity::Ok);
+    }
+
+    #[test]
+    fn proofs_need_a_limit_the_setting_of_the_kernel_and_sockets_of_this_host() {
+        let (none, forwarding) = (Packets::default(), Packets { forwarded: 3, ..Packets::default() });
+        let finding = |is_limited, cookies, setting, packets| {
+            let finding = about_proofs(is_limited, cookies, setting, packets);
+            (finding.severity, finding.fix)
+        };
+        let fixed = |fix: &str| (Severity::Warning, Some(fix.to_owned()));
+        assert_eq!(finding(false, None, Some("1"), forwarding), (Severity::Ok, None));
+        assert_eq!(finding(false, Some(5), Some("2"), none), fixed("ratelimit set --unknown RATE"));
+        for setting in [Some("0"), Some("1"), None] {
+            assert_eq!(finding(true, Some(5), setting, none), fixed("sysctl -w net.ipv4.tcp_syncookies=2"));
+            assert_eq!(finding(true, None, setting, none), (Severity::Ok, None));
+        }
+        assert_eq!(finding(true, Some(5), Some("2"), none), (Severity::Ok, None));
+        assert_eq!(finding(true, Some(5), Some("2"), forwarding), (Severity::Note, None));
     }
 }

@@ -60,6 +60,8 @@ pub enum Check {
     Bans,
     /// Whether the default limits an IPv6 line as a whole.
     Ipv6Lines,
+    /// Whether unknown sources can prove their address.
+    Proofs,
     /// Whether the sockets of this host's own connections are found.
     OwnConnections,
     /// The rules for the SSH session of this process.

@@ -63,7 +63,9 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     if let Some(running) = running {
         findings.extend(traffic::unseen(&window));
         findings.extend(tables::examine(running, &window)?);
-        findings.push(connections::examine(&running.tables.control()?));
+        let control = running.tables.control()?;
+        findings.push(connections::examine(&control));
+        findings.push(connections::examine_proofs(&control));
         findings.extend(session::examine(&running.tables)?);
     }
     if let Some(status) = fleet::status(pins) {

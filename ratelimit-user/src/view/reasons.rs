@@ -31,6 +31,7 @@ pub(crate) fn in_words(name: &str) -> Option<&'static str> {
         Reason::Listed => "A list denies everything from this source.",
         Reason::OwnConnection => "The source answers a connection that this host has opened.",
         Reason::OverShare => "The source is over the part of its limit that the fleet gives this host.",
+        Reason::SynCookie => "An unknown source over the limit of unknown sources sent a SYN, and got a SYN cookie.",
     })
 }
 

@@ -3,9 +3,9 @@
 
 mod attacks;
 mod bans;
+mod connections;
 mod jumbo;
 mod limits;
-mod own_connections;
 mod raw_ip;
 mod receiver;
 mod reload;

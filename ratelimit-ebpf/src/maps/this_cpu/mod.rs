@@ -35,6 +35,12 @@ pub struct ThisCpu {
     pub own_budgets: [Word; 2],
     pub own_looked_up: Word,
     pub own_not_looked_up: Word,
+    pub proof_budget: Word,
+    pub proofs_looked_up: Word,
+    pub proofs_not_looked_up: Word,
+    pub proven_by_connection: Word,
+    pub proven_by_cookie: Word,
+    pub cookies_unsent: Word,
     pub lanes: [Word; LANES as usize],
     pub payments: [[Payment; 2]; 3],
 }

@@ -110,7 +110,9 @@ impl<'a> Reader<'a> {
         let rows = followed.iter().map(|followed| row(&describe, followed)).collect::<Result<Vec<_>>>()?;
         let control = tables.control()?;
         let unknown = gauges::unknown_rate(tables, &control)?;
-        let refused_as_new = |(reason, _): &&(Reason, u64)| matches!(reason, Reason::NotAdmitted | Reason::OverUnknown);
+        let refused_as_new = |(reason, _): &&(Reason, u64)| {
+            matches!(reason, Reason::NotAdmitted | Reason::OverUnknown | Reason::SynCookie)
+        };
         let is_in_shadow = control.features & FEATURE_SHADOW != 0;
         let facts = Facts {
             is_attached: !attachments.is_empty(),

@@ -7,6 +7,7 @@ mod namespace;
 mod overruled;
 mod pins;
 mod services;
+mod unknown;
 
 use std::{io, path::PathBuf};
 
@@ -15,6 +16,7 @@ use ratelimit_common::limits::limit_error::LimitError;
 pub(crate) use self::context::{Tried, at};
 pub use self::{
     lists::ListError, namespace::NamespaceError, overruled::Overruled, pins::PinsError, services::ServicesError,
+    unknown::UnknownError,
 };
 
 /// A failure of the data plane.
@@ -155,11 +157,9 @@ pub enum Error {
         /// The requested setting.
         requested: String,
     },
-    /// A limit of unknown sources needs cells, which remember known sources.
-    #[error(
-        "the running instance has no cells, which --unknown needs: `ratelimit detach --all` first, then attach without --front off"
-    )]
-    NoCells,
+    /// Unknown sources cannot be limited, or cannot prove their addresses.
+    #[error(transparent)]
+    Unknown(#[from] UnknownError),
     /// Two interfaces with a capacity need the same place.
     #[error(
         "interface {index} cannot have a capacity beside interface {other}: their indices differ by a multiple of 256. Take the other one's with --capacity off, or delete and make one of both interfaces again"

@@ -13,12 +13,16 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     attach::carried,
+    error::UnknownError,
     instance::swap::{
         pinned::Pinned,
         replace::{self, Running},
     },
     lists::listing,
-    program::loader::{LEARNED, RequestedSettings, Settings},
+    program::{
+        loader::{LEARNED, RequestedSettings, Settings},
+        proofs,
+    },
     readings::gauges,
     rules::{
         batch::{self, Change, Changed},
@@ -108,7 +112,10 @@ fn load(pinned: &mut Pinned, requested: &RequestedSettings) -> Result<(), Error>
         return if settings.cells == 0 { different(with, without) } else { different("no cells".to_owned(), with) };
     }
     if settings.unknown != 0 && settings.cells == 0 {
-        return Err(Error::NoCells);
+        return Err(UnknownError::NoCells.into());
+    }
+    if settings.prove_tcp && !running.prove_tcp {
+        proofs::check(&settings)?;
     }
     replace::replace(pinned, &settings)
 }

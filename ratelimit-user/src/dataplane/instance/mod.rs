@@ -209,7 +209,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] if the maps need another one, [`Error::NoCells`] without cells. The old program stays then.
+    /// [`Error::Setting`] if the maps need another one, or [`Error::Unknown`]. The old program stays then.
     pub fn upgrade(&mut self, requested: &RequestedSettings) -> Result<(), Error> {
         edit::upgrade(&mut self.pinned, requested)
     }

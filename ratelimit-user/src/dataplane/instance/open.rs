@@ -25,6 +25,7 @@ use crate::dataplane::{
     program::{
         loader::{self, RequestedSettings, Settings},
         programs::Kind,
+        proofs,
     },
     rules::{change_mark, policies, repair::repair, suspend},
     sys::features,
@@ -170,6 +171,9 @@ pub(super) fn open_or_create(
 /// Loads and pins a program with new maps. The program comes last.
 fn create(pins: &Path, settings: &Settings) -> Result<Tables, Error> {
     features::check()?;
+    if settings.prove_tcp {
+        proofs::check(settings)?;
+    }
     let mut object = loader::load(settings, Some(&|name| pins.join(name)))?;
     let mut tables = Tables::of(&mut object, settings)?;
     tables.seal(&Listing::read(pins)?)?;

@@ -57,6 +57,7 @@ fn value(constant: Constant, settings: &Settings, own_ports: [u32; 2]) -> u32 {
         // Cells remember known sources.
         Constant::Unknown => (settings.unknown != 0 && settings.cells != 0).into(),
         Constant::UnknownLearned => (settings.unknown == LEARNED && settings.cells != 0).into(),
+        Constant::ProveTcp => (settings.prove_tcp && settings.unknown != 0 && settings.cells != 0).into(),
         Constant::Own => (settings.own != 0).into(),
         Constant::OwnPortsFirst => own_ports[0],
         Constant::OwnPortsLast => own_ports[1],

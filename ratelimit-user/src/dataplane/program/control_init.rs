@@ -31,6 +31,9 @@ const BATCH_TIME: u64 = SECOND / 1_000;
 /// Nanoseconds' worth of packets that unknown sources may send at once. Any of them may take the first half.
 const UNKNOWN_BURST: u64 = SECOND / 5;
 
+/// Nanoseconds' worth of SYN cookies that may be sent at once. Any source may take the first half.
+const PROOFS_BURST: u64 = SECOND / 5;
+
 /// Nanoseconds' worth of spared packets that one source may send at once.
 const OWN_BURST: u64 = SECOND / 10;
 
@@ -75,6 +78,7 @@ pub(crate) fn apply(settings: &Settings, build: u32, control: &mut Control) {
     let batch = (unknown / (SECOND / BATCH_TIME)).max(1);
     control.unknown = budget(unknown, UNKNOWN_BURST, batch);
     control.unknown_batch = batch;
+    control.proofs = budget(settings.proofs, PROOFS_BURST, 1);
     control.own = budget(settings.own, OWN_BURST, 1);
     control.replies = budget(settings.replies, REPLIES_BURST, 1);
 }

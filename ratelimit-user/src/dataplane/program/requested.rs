@@ -19,6 +19,10 @@ pub struct RequestedSettings {
     pub admissions: Option<u64>,
     /// See [`Settings::unknown`].
     pub unknown: Option<u64>,
+    /// See [`Settings::prove_tcp`].
+    pub prove_tcp: Option<bool>,
+    /// See [`Settings::proofs`].
+    pub proofs: Option<u64>,
     /// See [`Settings::own`].
     pub own: Option<u64>,
     /// See [`Settings::sliding_logs`].
@@ -47,6 +51,8 @@ impl RequestedSettings {
             sample: Some(settings.sample),
             admissions: Some(settings.admissions),
             unknown: Some(settings.unknown),
+            prove_tcp: Some(settings.prove_tcp),
+            proofs: Some(settings.proofs),
             own: Some(settings.own),
             sliding_logs: Some(settings.sliding_logs),
             shadow: Some(settings.shadow),
@@ -71,6 +77,8 @@ impl RequestedSettings {
             sample: back(self.sample, &after.sample, before.sample),
             admissions: back(self.admissions, &after.admissions, before.admissions),
             unknown: back(self.unknown, &after.unknown, before.unknown),
+            prove_tcp: back(self.prove_tcp, &after.prove_tcp, before.prove_tcp),
+            proofs: back(self.proofs, &after.proofs, before.proofs),
             own: back(self.own, &after.own, before.own),
             sliding_logs: back(self.sliding_logs, &after.sliding_logs, before.sliding_logs),
             shadow: back(self.shadow, &after.shadow, before.shadow),
@@ -98,6 +106,8 @@ impl RequestedSettings {
             sample: self.sample.unwrap_or(open.sample),
             admissions: self.admissions.unwrap_or(open.admissions),
             unknown: self.unknown.unwrap_or(open.unknown),
+            prove_tcp: self.prove_tcp.unwrap_or(open.prove_tcp),
+            proofs: self.proofs.unwrap_or(open.proofs),
             own: self.own.unwrap_or(open.own),
             sliding_logs: self.sliding_logs.unwrap_or(open.sliding_logs),
             shadow: self.shadow.unwrap_or(open.shadow),

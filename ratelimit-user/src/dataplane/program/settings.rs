@@ -8,9 +8,10 @@ use ratelimit_common::{
         control::{
             self, ADMISSIONS_DEFAULT, Control, FEATURE_ACTIONS, FEATURE_BANS, FEATURE_BYTES, FEATURE_COSTS,
             FEATURE_DIVIDE, FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LEASES,
-            FEATURE_LISTS, FEATURE_OWN, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_RAW_IP, FEATURE_REJECT,
-            FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS, FEATURE_SLIDING_LOGS,
-            FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_UNKNOWN_LEARNED, FEATURE_WINDOWS, OWN_DEFAULT, REPLIES_DEFAULT,
+            FEATURE_LISTS, FEATURE_OWN, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_PROVE_TCP, FEATURE_RAW_IP,
+            FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS,
+            FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_UNKNOWN_LEARNED, FEATURE_WINDOWS, OWN_DEFAULT,
+            PROOFS_DEFAULT, REPLIES_DEFAULT,
         },
         levels::LEVELS_MAX,
         names,
@@ -37,6 +38,10 @@ pub struct Settings {
     pub admissions: u64,
     /// Packets per second of all unknown sources together. 0 is no limit, and [`LEARNED`] a learned one.
     pub unknown: u64,
+    /// SYNs of unknown sources over their rate get a SYN cookie.
+    pub prove_tcp: bool,
+    /// SYN cookies per second, of all CPUs together.
+    pub proofs: u64,
     /// Packets per second of each source that are spared because they belong to own connections. 0 spares none.
     pub own: u64,
     /// The most verbose level of messages that the program writes. 0 is none.
@@ -111,6 +116,7 @@ impl Settings {
             sample: control.features & FEATURE_SAMPLE != 0,
             admissions: control.admission.per_second,
             unknown: if is_learned { LEARNED } else { control.unknown.per_second },
+            proofs: control.proofs.per_second,
             own: control.own.per_second,
             sliding_logs: control.sliding_logs,
             replies: control.replies.per_second,
@@ -172,6 +178,7 @@ impl Settings {
             | bit(self.sample, FEATURE_SAMPLE)
             | bit(self.unknown != 0, FEATURE_UNKNOWN)
             | bit(self.unknown == LEARNED, FEATURE_UNKNOWN_LEARNED)
+            | bit(self.prove_tcp, FEATURE_PROVE_TCP)
             | bit(self.own != 0, FEATURE_OWN)
             | bit(self.raw_ip, FEATURE_RAW_IP)
             | bit(self.leases, FEATURE_LEASES)
@@ -186,7 +193,8 @@ impl Settings {
         let is_on = |feature| features & feature != 0;
         let (raw_ip, shadow_programs) = (is_on(FEATURE_RAW_IP), is_on(FEATURE_SHADOW_PROGRAMS));
         let (leases, divide) = (is_on(FEATURE_LEASES), is_on(FEATURE_DIVIDE));
-        let mut settings = Self { raw_ip, shadow_programs, leases, divide, ..self };
+        let prove_tcp = is_on(FEATURE_PROVE_TCP);
+        let mut settings = Self { raw_ip, shadow_programs, leases, divide, prove_tcp, ..self };
         for Switch { of, feature, .. } in SWITCHES {
             *of(&mut settings) = features & feature != 0;
         }
@@ -234,6 +242,8 @@ impl Default for Settings {
             sample: true,
             admissions: ADMISSIONS_DEFAULT,
             unknown: 0,
+            prove_tcp: false,
+            proofs: PROOFS_DEFAULT,
             own: OWN_DEFAULT,
             log_level: 0,
             services: false,

@@ -26,13 +26,15 @@ struct Setting {
     is_given: fn(&RequestedSettings) -> bool,
 }
 
-const SETTINGS: [Setting; 13] = [
+const SETTINGS: [Setting; 15] = [
     Setting { name: "ipv6-prefix", text: |s| s.ipv6_prefix.to_string(), is_given: |r| r.ipv6_prefix.is_some() },
     Setting { name: "max-sources", text: |s| s.buckets.to_string(), is_given: |r| r.buckets.is_some() },
     Setting { name: "cells", text: |s| count(s.cells), is_given: |r| r.cells.is_some() },
     Setting { name: "sample", text: |s| switch(s.sample), is_given: |r| r.sample.is_some() },
     Setting { name: "admissions", text: |s| per_second(s.admissions), is_given: |r| r.admissions.is_some() },
     Setting { name: "unknown", text: |s| unknown(s.unknown), is_given: |r| r.unknown.is_some() },
+    Setting { name: "prove", text: |s| proof(s.prove_tcp), is_given: |r| r.prove_tcp.is_some() },
+    Setting { name: "proofs", text: |s| per_second(s.proofs), is_given: |r| r.proofs.is_some() },
     Setting { name: "own", text: |s| per_second(s.own), is_given: |r| r.own.is_some() },
     Setting { name: "replies", text: |s| per_second(s.replies), is_given: |r| r.replies.is_some() },
     Setting { name: "max-sliding-logs", text: |s| s.sliding_logs.to_string(), is_given: |r| r.sliding_logs.is_some() },
@@ -103,6 +105,11 @@ fn switch(is_on: bool) -> String {
     if is_on { "on" } else { "off" }.to_owned()
 }
 
+/// Returns how addresses are proven, as in a file.
+pub(crate) fn proof(by_tcp: bool) -> String {
+    if by_tcp { "tcp" } else { "off" }.to_owned()
+}
+
 fn malformed(passes: bool) -> String {
     if passes { "pass" } else { "drop" }.to_owned()
 }
@@ -139,6 +146,8 @@ mod tests {
             sample: false,
             admissions: 5,
             unknown: 5,
+            prove_tcp: true,
+            proofs: 5,
             own: 5,
             replies: 5,
             sliding_logs: 5,

@@ -7,7 +7,11 @@ use std::{
     sync::OnceLock,
 };
 
-use aya_obj::generated::{BPF_F_XDP_HAS_FRAGS, bpf_cmd, bpf_prog_type::BPF_PROG_TYPE_XDP};
+use aya_obj::generated::{
+    BPF_F_XDP_HAS_FRAGS, bpf_cmd, bpf_func_id,
+    bpf_func_id::{BPF_FUNC_check_mtu, BPF_FUNC_tcp_check_syncookie, BPF_FUNC_tcp_gen_syncookie},
+    bpf_prog_type::BPF_PROG_TYPE_XDP,
+};
 
 use crate::dataplane::{
     Error,
@@ -40,6 +44,24 @@ pub fn several_buffers() -> Option<bool> {
         let _ = KNOWN.set(can);
     }
     KNOWN.get().copied()
+}
+
+/// Returns the first function that SYN cookies need and XDP programs cannot call. None if that cannot be tried now.
+pub(crate) fn missing_for_syn_cookies() -> Option<&'static str> {
+    let needed = [
+        (BPF_FUNC_tcp_check_syncookie, "bpf_tcp_check_syncookie"),
+        (BPF_FUNC_tcp_gen_syncookie, "bpf_tcp_gen_syncookie"),
+        (BPF_FUNC_check_mtu, "bpf_check_mtu"),
+    ];
+    needed.into_iter().find(|(function, _)| !is_offered(*function)).map(|(_, name)| name)
+}
+
+/// Returns whether XDP programs can call a function. The kernel refuses this call in any case: unknown functions as
+/// invalid, others because of their arguments.
+fn is_offered(function: bpf_func_id) -> bool {
+    let call = instruction(0x85, 0, 0, function as i32);
+    let refused = load(&[call, EXIT], 0).err();
+    refused.and_then(|error| error.raw_os_error()) != Some(libc::EINVAL)
 }
 
 /// One BPF instruction (include/uapi/linux/bpf.h).
@@ -102,4 +124,18 @@ fn load(program: &[Instruction], flags: u32) -> io::Result<()> {
     // SAFETY: the kernel has just made this descriptor for us.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without privileges, the kernel refuses both in the same way.
+    #[test]
+    fn functions_of_xdp_programs_are_told_from_others() {
+        if load(&PASS, 0).is_ok() {
+            assert_eq!(missing_for_syn_cookies(), None);
+            assert!(!is_offered(bpf_func_id::BPF_FUNC_skb_store_bytes));
+        }
+    }
 }

@@ -77,6 +77,12 @@ fn ports(text: &str) -> Option<[u32; 2]> {
     Some([first.parse().ok()?, last.trim().parse().ok()?])
 }
 
+/// Returns `net.ipv4.tcp_syncookies` of this thread's network namespace. Both families obey it.
+pub(crate) fn syn_cookies() -> Option<String> {
+    let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies");
+    text.ok().map(|text| text.trim().to_owned())
+}
+
 /// Returns the nanoseconds that the host was suspended since it started, at least 1. The monotonic clock stands still
 /// meanwhile, the boot clock does not.
 #[must_use]

@@ -13,7 +13,7 @@ mod rhythms;
 mod services;
 mod spread;
 mod unknown_and_limits;
-mod unknown_sources;
+pub(crate) mod unknown_sources;
 
 use std::cell::{Cell, RefCell};
 

@@ -22,30 +22,34 @@ use ratelimit_tests::{Bytecode, Clock, Frame, Order, Sources, Walker, per_second
 use super::{cell_entry_of, of_cpus, sharing};
 
 /// One second in the clock of known sources.
-pub(super) const STEP: u64 = 1 << 30;
+pub(crate) const STEP: u64 = 1 << 30;
 /// Start of the clock, at the start of such a second.
 const BEGIN: u64 = 5 * STEP;
 
-pub(super) fn limited(unknown: u64, cells: u32) -> Bytecode {
-    let mut bytecode = Bytecode::with(Settings { unknown, cells, ..crate::settings() });
+pub(crate) fn limited(unknown: u64, cells: u32) -> Bytecode {
+    limited_with(Settings { unknown, cells, ..crate::settings() })
+}
+
+pub(crate) fn limited_with(settings: Settings) -> Bytecode {
+    let mut bytecode = Bytecode::with(settings);
     bytecode.set("default", per_second(1_000, 1_000));
     bytecode.set_time(BEGIN);
     bytecode
 }
 
 /// Returns a flood in which every packet has another source.
-pub(super) fn flood(bytecode: &Bytecode) -> Walker {
+pub(crate) fn flood(bytecode: &Bytecode) -> Walker {
     let mut walker = Walker::new(9, 0);
     walker.lead_to(bytecode.program());
     walker
 }
 
-pub(super) fn frame(address: [u8; 4]) -> Vec<u8> {
+pub(crate) fn frame(address: [u8; 4]) -> Vec<u8> {
     Frame::udp(address, 9).bytes()
 }
 
 /// Each of these sources sends in so many different seconds, from the start of one on.
-pub(super) fn send_for(bytecode: &Bytecode, clock: &mut Clock, addresses: &[[u8; 4]], seconds: u64) {
+pub(crate) fn send_for(bytecode: &Bytecode, clock: &mut Clock, addresses: &[[u8; 4]], seconds: u64) {
     for second in 0..seconds {
         for address in addresses {
             bytecode.send(&frame(*address));
@@ -70,11 +74,11 @@ fn remembered(bytecode: &Bytecode, address: [u8; 4]) -> Option<KnownSource> {
     places.into_iter().flatten().map(KnownSource).find(|known| known.is(hash))
 }
 
-pub(super) fn is_known(bytecode: &Bytecode, address: [u8; 4]) -> bool {
+pub(crate) fn is_known(bytecode: &Bytecode, address: [u8; 4]) -> bool {
     remembered(bytecode, address).is_some_and(KnownSource::is_known)
 }
 
-pub(super) fn all(bytecode: &Bytecode) -> Vec<KnownSource> {
+pub(crate) fn all(bytecode: &Bytecode) -> Vec<KnownSource> {
     let memory = bytecode.tables.front.open().unwrap().iter().map(Result::unwrap);
     memory.flat_map(|cell: Cell| cell.known().map(KnownSource)).collect()
 }
@@ -136,7 +140,7 @@ fn a_source_that_passed_in_three_seconds_is_never_refused_as_unknown() {
 }
 
 /// Returns addresses of which at most two share a cell.
-pub(super) fn two_in_a_cell(bytecode: &Bytecode, count: usize) -> Vec<[u8; 4]> {
+pub(crate) fn two_in_a_cell(bytecode: &Bytecode, count: usize) -> Vec<[u8; 4]> {
     let (seed, cells) = (bytecode.tables.control().unwrap().seed, bytecode.tables.front.open().unwrap().len());
     let mut taken = vec![0; cells as usize];
     let has_room = |address: &[u8; 4]| {

@@ -46,13 +46,13 @@ fn the_program_without_cells_is_small() {
     );
 }
 
-/// The values on kernel 6.18 are 313,000 and 20,110. Those on kernel 6.1 were 342,000 and 20,000, before rates were
-/// learned. The kernel's maximum is a million. About 500 are for the bursts that a fleet divides.
+/// The values on kernel 6.18 are 354,000 and 21,650. The kernel's maximum is a million. About 500 instructions are for
+/// the bursts that a fleet divides, 1,500 for proofs of addresses, and 190 for the learned rate.
 #[test]
 fn the_program_with_every_feature_stays_within_the_verifier_limit() {
-    measure("everything", everything(), &Most { verified: 500_000, translated: 20_300 });
+    measure("everything", everything(), &Most { verified: 500_000, translated: 22_000 });
     let moving = Settings { moving: true, old_cells: 1 << 10, ..everything() };
-    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 21_000 });
+    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 22_700 });
 }
 
 /// Kernels before 5.18 load this program. The oldest verifier that can be had is that of 6.1.
@@ -60,7 +60,7 @@ fn the_program_with_every_feature_stays_within_the_verifier_limit() {
 fn the_program_for_one_buffer_stays_within_the_same_limits() {
     let linear = |settings| Settings { frags: false, raw_ip: true, ..settings };
     measure("default, one buffer", linear(Settings::default()), &Most { verified: 150_000, translated: 9_000 });
-    measure("everything, one buffer", linear(everything()), &Most { verified: 500_000, translated: 20_300 });
+    measure("everything, one buffer", linear(everything()), &Most { verified: 500_000, translated: 22_000 });
 }
 
 fn everything() -> Settings {
@@ -70,6 +70,7 @@ fn everything() -> Settings {
         lanes: true,
         pass_malformed: true,
         unknown: LEARNED,
+        prove_tcp: true,
         reject: true,
         windows: true,
         logs: true,

@@ -1,6 +1,6 @@
 //! Options about the program: invalid values, and values that persist.
 
-use std::net::Ipv6Addr;
+use std::{fs, net::Ipv6Addr};
 
 use aya::maps::{Array, Map, MapData};
 use ratelimit_common::maps::control::Control;
@@ -23,6 +23,10 @@ fn invalid_settings_are_refused() {
         ("attach eth0 --unknown 10k", "expected packets per s, m, h or d"),
         ("attach eth0 --own auto", "expected packets per s, m, h or d"),
         ("attach eth0 --front off --unknown 1k/s", "--unknown needs cells, which --front off removes"),
+        ("attach eth0 --prove udp", "invalid value 'udp' for '--prove"),
+        ("attach eth0 --prove tcp", "no limit: add --unknown RATE"),
+        ("attach eth0 --prove tcp --unknown 1k/s", "`sysctl -w net.ipv4.tcp_syncookies=2`"),
+        ("attach eth0 --proofs 0/s", per_second),
         ("attach eth0 --own 0/s", per_second),
         ("attach eth0 --own some", "expected packets per s, m, h or d"),
         ("attach eth0 --replies 0/s", per_second),
@@ -38,6 +42,39 @@ fn invalid_settings_are_refused() {
         assert!(line.contains(expected), "{words}: {line}");
     }
     assert!(sandbox.pins().is_empty());
+}
+
+#[test]
+fn proofs_are_set_saved_watched_and_kept_by_other_changes() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let syn_cookies = |value: &str| sandbox.victim(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", value)).unwrap();
+    syn_cookies("2");
+    let text = ratelimit.ok("attach eth0 --unknown 1k/s --prove tcp --proofs 5k/s");
+    assert!(
+        text.contains(
+            "proof of addresses: SYN cookies over the rate of unknown sources
+"
+        ),
+        "{text}"
+    );
+    ratelimit.ok("set --sample off");
+    let cookies = || ratelimit.json("status")["unknown"]["proofs"]["cookies"].clone();
+    assert_eq!(cookies(), json!({"per_second": 5_000, "sent": 0, "unsent": 0}));
+    let saved = ratelimit.ok("save");
+    assert!(saved.contains("\nprove = \"tcp\"\nproofs = \"5000/s\"\n"), "{saved}");
+    assert!(ratelimit.ok("status -v").contains("\nSYN cookies: 5000/s in total; 0 sent, 0 not sent\n"));
+    // The setting of the kernel may change later. What runs stays, and other changes are possible.
+    let doctor = || ratelimit.run("doctor").stdout;
+    assert!(doctor().contains("proofs: by established connections, and by up to 5000/s SYN cookies"), "{}", doctor());
+    syn_cookies("1");
+    assert!(doctor().contains("fix: sysctl -w net.ipv4.tcp_syncookies=2\n"), "{}", doctor());
+    ratelimit.ok("set --unknown 2k/s");
+    assert_eq!(cookies()["per_second"], 5_000);
+    ratelimit.ok("set --prove off");
+    assert_eq!(cookies(), Value::Null);
+    assert!(ratelimit.fails("set --prove tcp").contains("and it is 1: "));
+    ratelimit.ok("detach --all");
 }
 
 #[test]

@@ -174,7 +174,8 @@ fn unknown_and_known_sources_are_counted() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --unknown 10/s --cells 16384");
     let unknown = || ratelimit.json("status")["unknown"].clone();
-    assert_eq!(unknown(), json!({"per_second": 10, "known": 0, "passed": 0, "refused": 0}));
+    let proofs = json!({"by_connection": 0, "by_cookie": 0, "looked_up": 0, "not_looked_up": 0, "cookies": null});
+    assert_eq!(unknown(), json!({"per_second": 10, "known": 0, "passed": 0, "refused": 0, "proofs": proofs}));
     Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(1_000).send(&sandbox, 1_000);
     let status = ratelimit.json("status");
     let known = &status["unknown"];

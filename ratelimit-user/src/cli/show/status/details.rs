@@ -84,8 +84,9 @@ fn admission(out: &mut dyn Write, admission: &Admission) -> io::Result<()> {
 }
 
 fn unknown(out: &mut dyn Write, unknown: &Unknown) -> io::Result<()> {
-    let Unknown { known, passed, refused, .. } = unknown;
-    writeln!(out, "unknown sources: {unknown}; {passed} packets passed, {refused} dropped; known sources: {known}")
+    let Unknown { known, passed, refused, proofs, .. } = unknown;
+    writeln!(out, "unknown sources: {unknown}; {passed} packets passed, {refused} dropped; known sources: {known}")?;
+    proofs.write(out)
 }
 
 fn own(out: &mut dyn Write, own: Option<&Own>) -> io::Result<()> {

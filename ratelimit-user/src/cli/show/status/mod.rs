@@ -8,6 +8,7 @@ mod differences;
 mod file;
 pub(crate) mod interface;
 mod map_memory;
+mod proofs;
 mod report;
 pub(crate) mod rules;
 mod since;

@@ -176,10 +176,11 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
     shadow.everything = is_on(FEATURE_SHADOW);
     let (rules, default_limits) = (Rules::read(tables)?, DefaultLimit::read(tables)?);
     let lists: Vec<_> = listing::all(tables)?.iter().map(Row::of).collect();
-    let unknown = Unknown::read(tables, &control, &cpus, packets(Reason::OverUnknown))?;
+    let unknown = Unknown::read(tables, &control, &cpus, packets)?;
     let memory = Memory::read(instance)?;
     let Activity { now, refused, worst, found } = begun.end()?;
-    let refused_as_new = |(reason, _): &&(Reason, u64)| matches!(reason, Reason::NotAdmitted | Reason::OverUnknown);
+    let refused_as_new =
+        |(reason, _): &&(Reason, u64)| matches!(reason, Reason::NotAdmitted | Reason::OverUnknown | Reason::SynCookie);
     let facts = Facts {
         is_attached: !interfaces.is_empty(),
         has_rules: !default_limits.is_empty() || rules.any() || !lists.is_empty() || unknown.is_some(),

@@ -7,9 +7,11 @@ use ratelimit_common::{
     cells::learned_rate::{DAY, FACTOR, LEAST, LearnedRate, target},
     limits::limit::{Rate, SECOND},
     maps::{control::Control, cpu::Cpu},
+    reason::Reason,
 };
 use serde::Serialize;
 
+use super::proofs::Proofs;
 use crate::{
     dataplane::{
         readings::{cells, gauges},
@@ -27,6 +29,7 @@ pub(super) struct Unknown {
     pub(super) known: usize,
     pub(super) passed: u64,
     pub(super) refused: u64,
+    pub(super) proofs: Proofs,
 }
 
 /// What the program has learned.
@@ -44,10 +47,21 @@ struct Learned {
 
 impl Unknown {
     /// Returns None if unknown sources are not limited.
-    pub(super) fn read(tables: &Tables, control: &Control, cpus: &Cpu, refused: u64) -> Result<Option<Self>> {
+    pub(super) fn read(
+        tables: &Tables,
+        control: &Control,
+        cpus: &Cpu,
+        packets: impl Fn(Reason) -> u64,
+    ) -> Result<Option<Self>> {
         let Some(per_second) = gauges::unknown_rate(tables, control)? else { return Ok(None) };
-        let learned = gauges::learned_rate(tables, control)?.as_ref().map(Learned::of);
-        Ok(Some(Self { per_second, learned, known: cells::known(tables)?, passed: cpus.unknown_passed, refused }))
+        Ok(Some(Self {
+            per_second,
+            learned: gauges::learned_rate(tables, control)?.as_ref().map(Learned::of),
+            known: cells::known(tables)?,
+            passed: cpus.unknown_passed,
+            refused: packets(Reason::OverUnknown),
+            proofs: Proofs::of(control, cpus, packets(Reason::SynCookie)),
+        }))
     }
 }
 
@@ -95,7 +109,7 @@ mod tests {
     fn text(learned: Option<LearnedRate>) -> String {
         let per_second = learned.map_or(20_000, |learned| learned.in_force() / 60);
         let learned = learned.as_ref().map(Learned::of);
-        Unknown { per_second, learned, known: 0, passed: 0, refused: 0 }.to_string()
+        Unknown { per_second, learned, known: 0, passed: 0, refused: 0, proofs: Proofs::default() }.to_string()
     }
 
     #[test]

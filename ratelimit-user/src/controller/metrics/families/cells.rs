@@ -1,6 +1,6 @@
 //! Cells, unknown sources, own connections, answers to rejected packets, and shadow mode.
 
-use ratelimit_common::maps::control::{FEATURE_FRONT, FEATURE_OWN, FEATURE_SHADOW, FEATURE_UNKNOWN};
+use ratelimit_common::maps::control::{FEATURE_FRONT, FEATURE_OWN, FEATURE_PROVE_TCP, FEATURE_SHADOW, FEATURE_UNKNOWN};
 
 use super::{page::Family, reading::Reading};
 use crate::dataplane::{
@@ -46,6 +46,18 @@ pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
         }
     }
     if is_on(FEATURE_UNKNOWN) {
+        let mut proven = Family::counter(
+            "ratelimit_proven_sources_total",
+            "Unknown sources that proved their address by an established connection (connection) or a SYN cookie (cookie).",
+        );
+        proven.add([("by", "connection")], cpus.proven_by_connection);
+        proven.add([("by", "cookie")], cpus.proven_by_cookie);
+        let mut looked_up = Family::counter(
+            "ratelimit_proof_look_ups_total",
+            "Packets over the rate of unknown sources whose socket was looked up (done), or not because the budget was spent (unbudgeted).",
+        );
+        looked_up.add([("outcome", "done")], cpus.proofs_looked_up);
+        looked_up.add([("outcome", "unbudgeted")], cpus.proofs_not_looked_up);
         families.extend([
             Family::gauge(
                 "ratelimit_unknown_packets_per_second",
@@ -55,6 +67,19 @@ pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
             Family::counter("ratelimit_unknown_passed_packets_total", "Packets of unknown sources that passed.")
                 .of(cpus.unknown_passed),
             Family::gauge("ratelimit_known_sources", "Known sources.").of(cells::known(tables)? as u64),
+            proven,
+            looked_up,
+        ]);
+    }
+    if is_on(FEATURE_PROVE_TCP) {
+        families.extend([
+            Family::gauge("ratelimit_syn_cookies_per_second", "Budget of SYN cookies for all sources in total.")
+                .of(reading.control.proofs.per_second),
+            Family::counter(
+                "ratelimit_syn_cookies_unsent_total",
+                "SYNs of unknown sources without an answer, because the budget of SYN cookies was spent.",
+            )
+            .of(cpus.cookies_unsent),
         ]);
     }
     if let Some(learned) = gauges::learned_rate(tables, &reading.control)? {

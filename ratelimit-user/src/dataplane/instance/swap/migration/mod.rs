@@ -19,7 +19,7 @@ use aya::maps::{MapData, MapType};
 use ratelimit_common::{
     identity::{filter::Filter, narrow::Lengths},
     maps::{
-        control::{ABI_VERSION, Control, FEATURE_FRONT, OWN_DEFAULT},
+        control::{ABI_VERSION, Control, FEATURE_FRONT, OWN_DEFAULT, PROOFS_DEFAULT},
         names,
     },
 };
@@ -50,6 +50,9 @@ const LAST: [&str; 6] =
 const BYTES_SINCE: u32 = 13;
 /// The first [`ABI_VERSION`] that spares own connections.
 const OWN_SINCE: u32 = 17;
+
+/// The first [`ABI_VERSION`] with SYN cookies.
+const PROOFS_SINCE: u32 = 21;
 
 /// Brings the instance in `pins` to this build. The caller has the lock.
 ///
@@ -162,6 +165,7 @@ fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
         bytes: running.bytes || control.abi < BYTES_SINCE,
         // Earlier versions had no such setting.
         own: if control.abi < OWN_SINCE { OWN_DEFAULT } else { running.own },
+        proofs: if control.abi < PROOFS_SINCE { PROOFS_DEFAULT } else { running.proofs },
         ..running
     })
 }

@@ -1,0 +1,122 @@
+//! Decides whether a packet of an unknown source proves its address.
+
+use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
+
+use crate::{
+    bpf::{settings, verifier::given},
+    cells::proven_sources,
+    connections::{
+        peek,
+        read::{self, FIRST_SYN, READ},
+        tcp::{self, LISTEN},
+    },
+    maps::this_cpu,
+    packet::{context::Context, frame},
+    parse::connection::{Connection, IS_TCP},
+    proofs::{budget, cookie},
+    reply::syn_ack,
+};
+
+/// What a packet says about its source.
+#[derive(PartialEq)]
+#[repr(u32)]
+pub enum Proof {
+    /// Nothing.
+    Nothing,
+    /// It proves its source, which is known from then on.
+    Proven,
+    /// It is a first SYN. The frame is the SYN-ACK with a cookie now, to be sent back.
+    Answered,
+    /// It is a first SYN without an answer. The frame must be dropped, unless in shadow: parts of it may be overwritten.
+    Refused,
+}
+
+/// Asks what a packet says about its unknown source, where their rate is spent.
+#[inline(always)]
+#[must_use]
+pub fn ask<const ETHERNET: bool, const FRAGS: bool>(ctx: &XdpContext, context: &Context) -> Proof {
+    let is_ethernet = u32::from(ETHERNET);
+    match FRAGS {
+        true => ask_several_buffers(ctx.ctx, context, is_ethernet),
+        false => ask_one_buffer(ctx.ctx, context, is_ethernet),
+    }
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn ask_several_buffers(ctx: *mut xdp_md, context: *const Context, is_ethernet: u32) -> Proof {
+    let (Some(context), true) = (given(context), settings::limits_unknown()) else { return Proof::Nothing };
+    if !peek::may_prove(peek::peek_at_kind(ctx, is_ethernet)) {
+        return Proof::Nothing;
+    }
+    let mut connection = Connection::new();
+    match read::several_buffers(ctx, &mut connection, is_ethernet != 0) {
+        READ => prove(ctx, &connection, context),
+        FIRST_SYN if settings::proves_tcp() && is_ethernet != 0 => {
+            let length = frame::whole_length(&XdpContext::new(ctx));
+            answer(ctx, &connection, context, length)
+        }
+        _ => Proof::Nothing,
+    }
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn ask_one_buffer(ctx: *mut xdp_md, context: *const Context, is_ethernet: u32) -> Proof {
+    let (Some(context), true) = (given(context), settings::limits_unknown()) else { return Proof::Nothing };
+    if !peek::may_prove(peek::peek_at_kind(ctx, is_ethernet)) {
+        return Proof::Nothing;
+    }
+    let mut connection = Connection::new();
+    match read::one_buffer(ctx, &mut connection, is_ethernet != 0) {
+        READ => prove(ctx, &connection, context),
+        FIRST_SYN if settings::proves_tcp() && is_ethernet != 0 => {
+            let length = frame::Packet::of(&XdpContext::new(ctx)).length();
+            answer(ctx, &connection, context, length)
+        }
+        _ => Proof::Nothing,
+    }
+}
+
+/// Remembers the source if the socket of its connection proves it.
+#[inline(always)]
+fn prove(ctx: *mut xdp_md, connection: &Connection, context: &Context) -> Proof {
+    let is_tcp = connection.kind & IS_TCP != 0;
+    if !is_tcp || !budget::take_look_up(context.tick) || find_proof(ctx, connection) == Proof::Nothing {
+        return Proof::Nothing;
+    }
+    proven_sources::remember(context.hash, context.tick);
+    Proof::Proven
+}
+
+/// Looks for a socket of the connection whose peer has answered, or for a listener whose cookie the packet acknowledges.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn find_proof(ctx: *mut xdp_md, connection: *const Connection) -> Proof {
+    let (Some(connection), true) = (given(connection), settings::limits_unknown()) else { return Proof::Nothing };
+    let socket = tcp::look_up_tcp(ctx, connection);
+    if socket.is_null() {
+        return Proof::Nothing;
+    }
+    let state = tcp::state(socket);
+    let is_connected = tcp::is_proof(state);
+    let has_cookie = settings::proves_tcp() && state == LISTEN && cookie::is_good(ctx, socket, connection);
+    tcp::release(socket);
+    if is_connected {
+        this_cpu::count(|cpu| &cpu.proven_by_connection);
+    } else if has_cookie {
+        this_cpu::count(|cpu| &cpu.proven_by_cookie);
+    }
+    if is_connected || has_cookie { Proof::Proven } else { Proof::Nothing }
+}
+
+/// Answers a first SYN, except in shadow.
+#[inline(always)]
+fn answer(ctx: *mut xdp_md, connection: &Connection, context: &Context, length: u32) -> Proof {
+    if settings::is_on(&settings::SHADOW_ON) || !budget::take_cookie(context.hash, context.tick) {
+        return Proof::Refused;
+    }
+    let cookie = cookie::generate_cookie(ctx, connection);
+    let is_sent = cookie >= 0 && syn_ack::send_back(&XdpContext::new(ctx), length, cookie as u32);
+    if is_sent { Proof::Answered } else { Proof::Refused }
+}

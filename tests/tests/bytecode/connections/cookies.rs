@@ -1,0 +1,244 @@
+//! SYN cookies as proof of an address, where the rate of unknown sources is spent. The kernel makes and checks them.
+
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr, TcpListener},
+};
+
+use etherparse::{IpHeaders, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, NetSlice, PacketBuilder, SlicedPacket};
+use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_common::reason::Reason;
+use ratelimit_tests::{Bytecode, VICTIM_IPV4, VICTIM_IPV6, Verdict, framed};
+
+use super::{MAC, datagram, on_the_victim, segment};
+use crate::cells::unknown_sources::{frame, is_known, limited_with};
+
+const CLIENT: [u8; 6] = [2, 0, 0, 0, 0, 0xc];
+const SEQUENCE: u32 = u32::MAX;
+
+/// Returns a program with cookies, and spends the rate of unknown sources.
+fn load(settings: Settings) -> Bytecode {
+    let bytecode = limited_with(Settings { unknown: 1_000, cells: 1 << 10, prove_tcp: true, own: 0, ..settings });
+    for number in 0..2_000_u16 {
+        let [high, low] = number.to_be_bytes();
+        bytecode.send(&frame([10, 79, high, low]));
+    }
+    bytecode
+}
+
+/// Makes the kernel of the victim give cookies always.
+fn always() {
+    fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2").unwrap();
+}
+
+/// A TCP header without a payload, behind options of IPv4.
+#[derive(Clone)]
+struct Segment {
+    from: SocketAddr,
+    to: SocketAddr,
+    ip_options: usize,
+    options: Vec<u8>,
+    acknowledgement: Option<u32>,
+    sequence: u32,
+}
+
+impl Segment {
+    fn syn(from: SocketAddr, to: SocketAddr) -> Self {
+        Self { from, to, ip_options: 0, options: vec![2, 4, 5, 0xb4], acknowledgement: None, sequence: SEQUENCE }
+    }
+
+    fn frame(&self, tags: &[u16]) -> Vec<u8> {
+        let ip = match (self.from.ip(), self.to.ip()) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                let mut header = Ipv4Header::new(0, 64, IpNumber::TCP, from.octets(), to.octets()).unwrap();
+                header.options = vec![1; self.ip_options].as_slice().try_into().unwrap();
+                IpHeaders::Ipv4(header, Default::default())
+            }
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                let header = Ipv6Header {
+                    traffic_class: 0,
+                    flow_label: Ipv6FlowLabel::ZERO,
+                    payload_length: 0,
+                    next_header: IpNumber::TCP,
+                    hop_limit: 64,
+                    source: from.octets(),
+                    destination: to.octets(),
+                };
+                IpHeaders::Ipv6(header, Default::default())
+            }
+            _ => panic!("two families"),
+        };
+        let step = PacketBuilder::ip(ip).tcp(self.from.port(), self.to.port(), self.sequence, 1_000);
+        let step = match self.acknowledgement {
+            Some(number) => step.ack(number),
+            None => step.syn(),
+        };
+        let mut bytes = Vec::new();
+        step.options_raw(&self.options).unwrap().write(&mut bytes, &[]).unwrap();
+        let mut frame = framed(&bytes, tags);
+        frame[6..12].copy_from_slice(&CLIENT);
+        frame
+    }
+}
+
+/// Checks a SYN-ACK, and returns its cookie.
+#[track_caller]
+fn cookie(syn: &Segment, tags: &[u16], sent: &[u8], answer: &[u8]) -> u32 {
+    assert!(answer.len() <= sent.len(), "{} bytes for {}", answer.len(), sent.len());
+    let link = 14 + 4 * tags.len();
+    assert_eq!((&answer[..12], &answer[12..link]), (&[CLIENT, MAC].concat()[..], &sent[12..link]));
+    let packet = SlicedPacket::from_ip(&answer[link..]).unwrap();
+    let Some(etherparse::TransportSlice::Tcp(tcp)) = &packet.transport else { panic!("no TCP: {answer:x?}") };
+    let header = tcp.to_header();
+    let sum = match packet.net.as_ref().unwrap() {
+        NetSlice::Ipv4(ip) => {
+            let ip = ip.header().to_header();
+            assert_eq!((ip.calc_header_checksum(), ip.options.is_empty()), (ip.header_checksum, true));
+            assert_eq!([ip.source, ip.destination].map(IpAddr::from), [syn.to.ip(), syn.from.ip()]);
+            assert_eq!(usize::from(ip.total_len), 20 + header.header_len());
+            header.calc_checksum_ipv4(&ip, &[])
+        }
+        NetSlice::Ipv6(ip) => {
+            let ip = ip.header().to_header();
+            assert_eq!([ip.source, ip.destination].map(IpAddr::from), [syn.to.ip(), syn.from.ip()]);
+            assert_eq!(usize::from(ip.payload_length), header.header_len());
+            header.calc_checksum_ipv6(&ip, &[])
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sum.unwrap(), header.checksum);
+    assert_eq!([header.source_port, header.destination_port], [syn.to.port(), syn.from.port()]);
+    assert!(header.syn && header.ack && !header.rst && !header.fin && !header.psh);
+    assert_eq!(header.acknowledgment_number, syn.sequence.wrapping_add(1));
+    // The test runs on the loopback interface, whose frames have 65,536 bytes.
+    let size: u16 = if syn.from.is_ipv4() { u16::MAX - 39 } else { u16::MAX - 59 };
+    let [high, low] = size.to_be_bytes();
+    let option: &[u8] = if syn.options.is_empty() { &[] } else { &[2, 4, high, low] };
+    assert_eq!(header.options.as_slice(), option);
+    header.sequence_number
+}
+
+fn count(bytecode: &Bytecode) -> [u64; 2] {
+    bytecode.cpus().iter().fold([0; 2], |[a, b], cpu| [a + cpu.proven_by_cookie, b + cpu.cookies_unsent])
+}
+
+/// Tags, both families, both kinds of drivers, options of every length.
+#[test]
+fn a_first_syn_gets_a_cookie_and_whoever_acknowledges_it_is_known() {
+    on_the_victim(|_| {
+        always();
+        for frags in [true, false] {
+            let bytecode = load(Settings { frags, ..crate::settings() });
+            let mut number = 0;
+            for local in [IpAddr::from(VICTIM_IPV4), VICTIM_IPV6.into()] {
+                let listener = TcpListener::bind((local, 0)).unwrap();
+                let to = listener.local_addr().unwrap();
+                let lengths = (0..=40).step_by(4).map(|length| (0, length));
+                let behind_options = (4..=40).step_by(4).filter(|_| local.is_ipv4()).map(|length| (length, 20));
+                for (ip_options, length) in lengths.chain(behind_options) {
+                    number += 1;
+                    let from: IpAddr = match local {
+                        IpAddr::V4(_) => [10, 77, 0, number].into(),
+                        IpAddr::V6(_) => [0x2001, 0xdb8, 0, number.into(), 0, 0, 0, 7].into(),
+                    };
+                    let tags = [&[][..], &[0x8100], &[0x88a8, 0x8100]][usize::from(number) % 3];
+                    let mut syn = Segment { ip_options, ..Segment::syn(SocketAddr::new(from, 5_000), to) };
+                    syn.options = vec![1; length];
+                    if let Some((_, end)) = syn.options.split_last_chunk_mut() {
+                        *end = [2, 4, 5, 0xb4];
+                    }
+                    let frame = syn.frame(tags);
+                    let (verdict, answer) = bytecode.exchange(&frame);
+                    assert_eq!(verdict, Verdict::Reply, "{from} {ip_options} {length} {tags:x?}");
+                    let cookie = cookie(&syn, tags, &frame, &answer);
+
+                    let before = count(&bytecode)[0];
+                    let mut ack = Segment { sequence: syn.sequence.wrapping_add(1), ..syn };
+                    // Four numbers in a row are cookies, one for each size that the kernel tells apart.
+                    for wrong in [10, 1 << 16, 1 << 30] {
+                        ack.acknowledgement = Some(cookie.wrapping_add(wrong));
+                        assert_eq!(bytecode.reason(&ack.frame(tags)), Reason::OverUnknown);
+                    }
+                    ack.acknowledgement = Some(cookie.wrapping_add(1));
+                    let stolen = Segment { from: SocketAddr::new(from, 5_001), ..ack.clone() };
+                    assert_eq!(bytecode.reason(&stolen.frame(tags)), Reason::OverUnknown);
+                    assert_eq!(count(&bytecode)[0], before);
+                    assert_eq!(bytecode.reason(&ack.frame(tags)), Reason::WithinLimit);
+                    assert_eq!(count(&bytecode)[0], before + 1);
+                    // From now on, everything passes within the limits of the source.
+                    assert_eq!(bytecode.reason(&datagram(ack.from, to)), Reason::WithinLimit);
+                }
+            }
+            assert_eq!(bytecode.count(Reason::SynCookie), u64::from(number));
+            assert_eq!(count(&bytecode)[1], 0);
+        }
+    });
+}
+
+#[test]
+fn closed_ports_and_packets_that_are_no_first_syn_get_no_answer() {
+    on_the_victim(|_| {
+        always();
+        let bytecode = load(crate::settings());
+        let listener = TcpListener::bind((VICTIM_IPV4, 0)).unwrap();
+        let open = listener.local_addr().unwrap();
+        let closed = SocketAddr::new(open.ip(), open.port() ^ 1);
+        let from = SocketAddr::from(([10, 77, 0, 1], 5_000));
+        let multicast = SocketAddr::from(([224, 0, 0, 1], 5_000));
+        let dropped = [
+            Segment::syn(from, closed).frame(&[]),
+            Segment::syn(multicast, open).frame(&[]),
+            segment(from, open, super::SYN | super::ACK),
+            segment(from, open, super::ACK),
+            datagram(from, open),
+        ];
+        for frame in dropped {
+            assert_eq!(bytecode.reason(&frame), Reason::OverUnknown);
+        }
+        // A header that contradicts itself, and one that ends behind the frame.
+        for begin in [0x40, 0xf0] {
+            let mut frame = Segment::syn(from, open).frame(&[]);
+            frame[14 + 20 + 12] = begin;
+            assert_eq!(bytecode.reason(&frame), Reason::OverUnknown);
+        }
+        let mut to_all = Segment::syn(from, open).frame(&[]);
+        to_all[..6].copy_from_slice(&[0xff; 6]);
+        assert_eq!(bytecode.reason(&to_all), Reason::OverUnknown);
+        assert_eq!(bytecode.count(Reason::SynCookie), 0);
+        assert!(!is_known(&bytecode, [10, 77, 0, 1]));
+        assert_eq!(bytecode.reason(&Segment::syn(from, open).frame(&[])), Reason::SynCookie);
+        // Without the kernel's setting, SYNs share the rate as before.
+        fs::write("/proc/sys/net/ipv4/tcp_syncookies", "1").unwrap();
+        assert_eq!(bytecode.reason(&Segment::syn(from, open).frame(&[])), Reason::OverUnknown);
+    });
+}
+
+#[test]
+fn cookies_have_a_budget_and_shadow_sends_none() {
+    on_the_victim(|_| {
+        always();
+        let listener = TcpListener::bind((VICTIM_IPV4, 0)).unwrap();
+        let syn = Segment::syn(SocketAddr::from(([10, 77, 0, 1], 5_000)), listener.local_addr().unwrap()).frame(&[]);
+        let bytecode = load(Settings { proofs: 1_000, ..crate::settings() });
+        bytecode.repeat(&syn, 1);
+        assert_eq!(bytecode.count(Reason::SynCookie), 1);
+        let (mut sent, mut within_rate) = (1, 0);
+        for number in 0..2_000_u16 {
+            let [high, low] = number.to_be_bytes();
+            let from = SocketAddr::from(([10, 78, high, low], 5_000));
+            let frame = Segment::syn(from, listener.local_addr().unwrap()).frame(&[]);
+            match bytecode.reason(&frame) {
+                Reason::SynCookie => sent += 1,
+                Reason::WithinLimit => within_rate += 1,
+                other => assert_eq!(other, Reason::OverUnknown),
+            }
+        }
+        // The burst is a fifth of a second. Of its second half, sources take turns.
+        assert!((100..=200).contains(&sent), "{sent}");
+        assert_eq!(count(&bytecode)[1], 2_001 - sent - within_rate);
+
+        let bytecode = load(Settings { shadow: true, ..crate::settings() });
+        let (verdict, same) = bytecode.exchange(&syn);
+        assert_eq!((verdict, same), (Verdict::Pass, syn));
+    });
+}

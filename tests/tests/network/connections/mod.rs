@@ -1,0 +1,4 @@
+//! Connections of the protected host.
+
+mod own;
+mod proofs;
