@@ -96,11 +96,6 @@ impl Answer {
         self.new.len() + self.ignored
     }
 
-    /// Returns whether it tells nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0 && self.deleted.is_empty()
-    }
-
     /// Returns a decision that is not put in force, in words.
     pub(crate) fn example(&self) -> Option<&str> {
         self.example.as_deref()

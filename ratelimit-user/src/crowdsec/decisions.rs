@@ -39,11 +39,13 @@ impl Decisions {
         self.change(answer, now);
     }
 
-    /// Takes an answer with changes. A decision that both begins and ends in it has ended.
-    pub(crate) fn change(&mut self, answer: &Answer, now: u64) {
+    /// Takes an answer with changes. A decision that both begins and ends in it has ended. Returns whether decisions in
+    /// force can have changed: the API tells of an end several times.
+    pub(crate) fn change(&mut self, answer: &Answer, now: u64) -> bool {
         self.ignored += answer.ignored;
         answer.new.iter().for_each(|decision| self.add(decision, now));
-        answer.deleted.iter().for_each(|id| self.remove(*id));
+        let ended = answer.deleted.iter().filter(|id| self.remove(**id)).count();
+        ended != 0 || !answer.new.is_empty()
     }
 
     fn add(&mut self, Decision { id, source, left }: &Decision, now: u64) {
@@ -66,10 +68,11 @@ impl Decisions {
         self.by_id.insert(*id, Standing { source: *source, end });
     }
 
-    fn remove(&mut self, id: i64) {
-        if let Some(standing) = self.by_id.remove(&id) {
-            self.addresses -= usize::from(is_address(&standing.source));
-        }
+    /// Returns whether there was such a decision.
+    fn remove(&mut self, id: i64) -> bool {
+        let removed = self.by_id.remove(&id);
+        self.addresses -= usize::from(removed.is_some_and(|standing| is_address(&standing.source)));
+        removed.is_some()
     }
 
     /// Forgets decisions that have ended by themselves. Returns whether there were any.
@@ -142,7 +145,8 @@ mod tests {
     fn a_source_is_denied_until_its_last_decision_ends() {
         let mut decisions = Decisions::default();
         decisions.replace(&answer(&[decision(1, "192.0.2.1", 60), decision(2, "192.0.2.1", 30)], &[]), 0);
-        decisions.change(&answer(&[], &[1, 99]), SECOND);
+        assert!(decisions.change(&answer(&[], &[1, 99]), SECOND));
+        assert!(!decisions.change(&answer(&[], &[1, 99]), SECOND));
         assert_eq!(denied(&decisions), ["192.0.2.1"]);
         // A longer decision about the same source begins, and the shorter one ends by itself.
         decisions.change(&answer(&[decision(3, "192.0.2.1", 60)], &[]), SECOND);

@@ -1,6 +1,11 @@
 //! The table `[crowdsec]`.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::*;
 use crate::crowdsec::Question;
@@ -13,7 +18,7 @@ fn file(name: &str, text: &str) -> PathBuf {
     path
 }
 
-fn table(key: &PathBuf, lines: &str) -> String {
+fn table(key: &Path, lines: &str) -> String {
     format!("interfaces = []\n[crowdsec]\nkey-file = \"{}\"\n{lines}\n", key.display())
 }
 

@@ -181,16 +181,15 @@ impl Bouncer {
         self.failures = 0;
         self.api.succeed("the API answers again");
         let (decisions, now) = (self.decisions.get_or_insert_default(), host::now());
-        match question {
+        let has_changed = match question {
             Question::All => {
                 decisions.replace(answer, now);
                 self.all_due = Instant::now() + ALL;
+                true
             }
             Question::Changes => decisions.change(answer, now),
-        }
-        if question == Question::All || !answer.is_empty() {
-            self.version += 1;
-        }
+        };
+        self.version += u64::from(has_changed);
         if let Some(example) = answer.example().filter(|_| !self.has_told_of_ignored) {
             self.has_told_of_ignored = true;
             let text = format!("only bans of addresses and ranges are put in force; left out, for example: {example}");

@@ -113,11 +113,19 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
         format!("[metrics]\nlisten = \"127.0.0.1:9464\"\ntoken-file = \"{}\"\nsources = 10\n", token.display());
     let feed = place.join("feed");
     fs::write(&feed, "192.0.2.0/24\n").unwrap();
-    let list = format!("[[list]]\nname = \"drop\"\nfile = \"{}\"\n", feed.display());
-    // Its metrics do not need an engine that answers.
+    // The metrics of these need nobody who answers.
+    let remote = format!("url = \"http://127.0.0.1:1/\"\ncopy = \"{}\"\n", place.join("copies/feed").display());
+    let list =
+        format!("[[list]]\nname = \"drop\"\nfile = \"{}\"\n[[list]]\nname = \"remote\"\n{remote}", feed.display());
     let fleet = "[fleet]\nengine = \"redis://127.0.0.1:1\"\n";
     let stops = format!("[stops]\nsocket = \"{}\"\n", place.join("stops").display());
-    let text = format!("{FILE}[settings]\nunknown = \"auto\"\n{metrics}{fleet}{list}{stops}");
+    let crowdsec = format!("[crowdsec]
+url = \"http://127.0.0.1:1\"
+key-file = \"{}\"
+", token.display());
+    let text = format!("{FILE}[settings]
+unknown = \"auto\"
+{metrics}{fleet}{list}{stops}{crowdsec}");
     let made = Command::new("install").args(["-m", "600", "/dev/null"]).arg(&token).status().unwrap();
     assert!(made.success());
     fs::write(&token, "correct-horse-battery-staple\n").unwrap();
