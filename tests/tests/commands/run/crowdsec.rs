@@ -14,20 +14,20 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An API whose answers the test writes. The daemon asks it once a second, after it has put the answer before in force.
-struct Api(TcpListener);
+pub(super) struct Api(TcpListener);
 
 /// A question that waits for its answer.
-struct Asked(TcpStream);
+pub(super) struct Asked(TcpStream);
 
 impl Api {
-    fn start(sandbox: &Sandbox) -> Self {
+    pub(super) fn start(sandbox: &Sandbox) -> Self {
         let listener = sandbox.victim(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 8080)).unwrap());
         listener.set_nonblocking(true).unwrap();
         Self(listener)
     }
 
     /// Waits for the next question, which must be for all decisions, or for changes.
-    fn asked(&self, is_for_all: bool) -> Asked {
+    pub(super) fn asked(&self, is_for_all: bool) -> Asked {
         let begin = Instant::now();
         let stream = loop {
             if let Ok((stream, _)) = self.0.accept() {
@@ -52,12 +52,12 @@ impl Asked {
         write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
     }
 
-    fn decisions(self, new: &Value, deleted: &Value) {
+    pub(super) fn decisions(self, new: &Value, deleted: &Value) {
         self.answer("200 OK", &json!({"new": new, "deleted": deleted}).to_string());
     }
 }
 
-fn decision(id: u64, value: &str, kind: &str, duration: &str) -> Value {
+pub(super) fn decision(id: u64, value: &str, kind: &str, duration: &str) -> Value {
     json!({"id": id, "value": value, "type": kind, "duration": duration, "scope": "Ip", "origin": "x", "scenario": "y"})
 }
 
