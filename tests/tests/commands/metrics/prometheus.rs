@@ -119,13 +119,8 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
         format!("[[list]]\nname = \"drop\"\nfile = \"{}\"\n[[list]]\nname = \"remote\"\n{remote}", feed.display());
     let fleet = "[fleet]\nengine = \"redis://127.0.0.1:1\"\n";
     let stops = format!("[stops]\nsocket = \"{}\"\n", place.join("stops").display());
-    let crowdsec = format!("[crowdsec]
-url = \"http://127.0.0.1:1\"
-key-file = \"{}\"
-", token.display());
-    let text = format!("{FILE}[settings]
-unknown = \"auto\"
-{metrics}{fleet}{list}{stops}{crowdsec}");
+    let crowdsec = format!("[crowdsec]\nurl = \"http://127.0.0.1:1\"\nkey-file = \"{}\"\n", token.display());
+    let text = format!("{FILE}[settings]\nunknown = \"auto\"\n{metrics}{fleet}{list}{stops}{crowdsec}");
     let made = Command::new("install").args(["-m", "600", "/dev/null"]).arg(&token).status().unwrap();
     assert!(made.success());
     fs::write(&token, "correct-horse-battery-staple\n").unwrap();
