@@ -124,7 +124,13 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
     let made = Command::new("install").args(["-m", "600", "/dev/null"]).arg(&token).status().unwrap();
     assert!(made.success());
     fs::write(&token, "correct-horse-battery-staple\n").unwrap();
-    let daemon = start(&sandbox, &ratelimit, &folder, &text);
+    let mut daemon = start(&sandbox, &ratelimit, &folder, &text);
+    let mut unanswered = [daemon.line(), daemon.line()];
+    unanswered.sort_unstable();
+    assert!(
+        unanswered[0].contains("crowdsec: cannot connect") && unanswered[1].contains("list remote: "),
+        "{unanswered:?}"
+    );
     let scrape = format!(
         "{{job_name: ratelimit, authorization: {{credentials_file: {token:?}}}, \
          static_configs: [{{targets: ['127.0.0.1:9464']}}]}}"
