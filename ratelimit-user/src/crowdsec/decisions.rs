@@ -115,6 +115,14 @@ impl Decisions {
     }
 }
 
+#[cfg(test)]
+impl Decisions {
+    /// Returns none, after one had no space.
+    pub(crate) fn without_space() -> Self {
+        Self { left_out: 1, ..Self::default() }
+    }
+}
+
 fn is_address(source: &Prefix) -> bool {
     source.is_host() && source.address().is_ipv4()
 }

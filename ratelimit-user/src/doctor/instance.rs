@@ -178,8 +178,12 @@ fn crowdsec_finding(crowdsec: &crowdsec::State) -> Finding {
     if crowdsec.problem.is_none() {
         return Finding::ok(Check::Crowdsec, &crowdsec.to_string());
     }
-    let why = "Decisions in force stay until their ends. New ones, and deletions, wait until the API answers.";
-    Finding::warning(Check::Crowdsec, &crowdsec.to_string(), why)
+    let stays = match crowdsec.decisions {
+        Some(_) => "Decisions in force stay until their ends.",
+        None => "The list of an earlier daemon stays for an hour at most.",
+    };
+    let why = format!("{stays} New decisions, and deletions, wait until that is mended.");
+    Finding::warning(Check::Crowdsec, &crowdsec.to_string(), &why)
 }
 
 /// Returns the finding about clients that applications stop.

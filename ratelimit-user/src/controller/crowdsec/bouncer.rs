@@ -29,8 +29,16 @@ const FAILURES: u32 = 3;
 const RARELY: Duration = Duration::from_secs(60);
 /// The time between two questions for all decisions. The API does not tell of those that its database has deleted.
 const ALL: Duration = Duration::from_secs(3_600);
+/// The same while decisions have no space, so that they get the space of those that end.
+const NO_SPACE: Duration = Duration::from_secs(600);
+/// The longest time between two looks at ends, and the shortest between two edits of the list because of them. Each edit
+/// makes the program decide about all sources again.
+const ENDS: Duration = Duration::from_secs(10);
 /// The time between two tries to delete the list.
 const AGAIN: Duration = Duration::from_secs(5);
+
+/// What the operator is told if the daemon knows no decision.
+const LIST_STAYS: &str = "the list of an earlier daemon stays for an hour at most";
 
 /// What the loop waits for.
 pub(super) enum Event {
@@ -53,8 +61,12 @@ pub(super) struct Bouncer {
     number: u64,
     /// What the last question is about, until its answer.
     asked: Option<Question>,
-    /// When to ask, and to look at ends. None if nothing is to be done.
+    /// When to look at ends, and whether to ask. None if nothing is to be done.
     due: Option<Instant>,
+    /// From then on, the API is asked.
+    question_due: Instant,
+    /// From then on, decisions that have ended change the list.
+    ends_due: Instant,
     /// From then on, a question is for all decisions.
     all_due: Instant,
     /// Failures in a row.
@@ -79,6 +91,8 @@ impl Bouncer {
             number: 0,
             asked: None,
             due: None,
+            question_due: Instant::now(),
+            ends_due: Instant::now(),
             all_due: Instant::now(),
             failures: 0,
             doubts: false,
@@ -106,10 +120,15 @@ impl Bouncer {
     }
 
     fn follow(&mut self, table: Option<CrowdSec>) {
+        // Another key changes no decision.
+        let url = |table: &Option<CrowdSec>| table.as_ref().map(CrowdSec::url);
+        if url(&self.table) != url(&table) {
+            self.decisions = None;
+        }
         // An answer to a question before is about another table.
-        (self.asked, self.decisions, self.number) = (None, None, self.number + 1);
+        (self.asked, self.number) = (None, self.number + 1);
         (self.failures, self.doubts, self.has_told_of_ignored) = (0, false, false);
-        (self.all_due, self.due) = (Instant::now(), Some(Instant::now()));
+        (self.all_due, self.question_due, self.due) = (Instant::now(), Instant::now(), Some(Instant::now()));
         self.counts = Counts::default();
         self.api.succeed("the table has changed");
         self.table = table;
@@ -117,14 +136,15 @@ impl Bouncer {
     }
 
     fn step(&mut self) {
+        self.put();
         let now = Instant::now();
         let Some(table) = &self.table else {
             self.due = (!self.list.forget()).then(|| now + AGAIN);
             return;
         };
-        let pause = if self.failures > FAILURES { RARELY.max(table.every) } else { table.every };
-        self.due = Some(now + pause);
-        if self.asked.is_none() {
+        let every = table.every;
+        if self.asked.is_none() && self.question_due <= now {
+            self.question_due = now + every;
             let question = if self.all_due <= now { Question::All } else { Question::Changes };
             let (table, events, number) = (table.clone(), self.events.clone(), self.number + 1);
             (self.number, self.asked) = (number, Some(question));
@@ -134,12 +154,15 @@ impl Bouncer {
                 self.answered(number, Err(error.into()));
             }
         }
-        self.put();
+        // A question that waits for its answer is followed by the next one in time.
+        let next = if self.question_due > now { self.question_due } else { now + every };
+        self.due = Some(next.min(now + ENDS));
     }
 
     /// Takes what a question has led to, unless the table has changed since.
     fn answered(&mut self, number: u64, outcome: Result<Answer, AskError>) {
         let Some(question) = self.asked.take_if(|_| self.number == number) else { return };
+        self.failures = if outcome.is_ok() { 0 } else { self.failures.saturating_add(1) };
         let outcome = outcome.map_err(|error| error.to_string()).and_then(|answer| self.believed(answer, question));
         match outcome {
             Ok(answer) => {
@@ -154,9 +177,13 @@ impl Bouncer {
             }
             Err(error) => {
                 self.counts.failures += 1;
-                self.failures = self.failures.saturating_add(1);
                 self.all_due = Instant::now();
-                self.api.fail(error, "; decisions in force stay until their ends");
+                if self.failures >= FAILURES {
+                    self.question_due = self.question_due.max(Instant::now() + RARELY);
+                }
+                let is_known = self.decisions.is_some();
+                let stays = if is_known { "decisions in force stay until their ends" } else { LIST_STAYS };
+                self.api.fail(error, &format!("; {stays}"));
             }
         }
     }
@@ -178,17 +205,17 @@ impl Bouncer {
     fn take(&mut self, answer: &Answer, question: Question) {
         self.counts.answers += 1;
         self.counts.answered = Some((Instant::now(), SystemTime::now()));
-        self.failures = 0;
         self.api.succeed("the API answers again");
         let (decisions, now) = (self.decisions.get_or_insert_default(), host::now());
         let has_changed = match question {
             Question::All => {
                 decisions.replace(answer, now);
-                self.all_due = Instant::now() + ALL;
                 true
             }
             Question::Changes => decisions.change(answer, now),
         };
+        let all_due = Instant::now() + if decisions.left_out() == 0 { ALL } else { NO_SPACE };
+        self.all_due = if question == Question::All { all_due } else { self.all_due.min(all_due) };
         self.version += u64::from(has_changed);
         if let Some(example) = answer.example().filter(|_| !self.has_told_of_ignored) {
             self.has_told_of_ignored = true;
@@ -199,10 +226,13 @@ impl Bouncer {
 
     /// Puts decisions in force. Before the first answer, the list stays as it is.
     fn put(&mut self) {
-        if let Some(decisions) = &mut self.decisions {
-            self.version += u64::from(decisions.expire(host::now()));
-            self.list.put(decisions, self.version);
+        let Some(decisions) = &mut self.decisions else { return };
+        let now = Instant::now();
+        if self.ends_due <= now && decisions.expire(host::now()) {
+            self.version += 1;
+            self.ends_due = now + ENDS;
         }
+        self.list.put(decisions, self.version);
     }
 
     /// Shows other threads what has become of all that.
@@ -218,8 +248,12 @@ impl Bouncer {
                 answered_seconds_ago: None,
                 problem: self.api.problem().or(self.list.problem()).map(ToOwned::to_owned),
             };
+            self.counts.in_force = self.list.decisions();
             self.counts.clone()
         });
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,18 +4,15 @@ use std::path::Path;
 
 use ratelimit_common::rules::rule::CROWDSEC;
 
-use crate::{
-    dataplane::{
-        Error, Instance,
-        instance::read_only::View,
-        lists::{
-            action::Action,
-            change::{ListChange, RequestedList},
-            entries::Entries,
-            listing::{self, CROWDSEC as NAME},
-        },
+use crate::dataplane::{
+    Error, Instance,
+    instance::read_only::View,
+    lists::{
+        action::Action,
+        change::{ListChange, RequestedList},
+        entries::Entries,
+        listing::{self, CROWDSEC as NAME},
     },
-    ssh::{self, ProtectedSessions},
 };
 
 /// Returns the number of entries of the list in force. None without the list.
@@ -28,23 +25,18 @@ pub(super) fn entries(pins: &Path) -> Result<Option<u64>, Error> {
     Ok(all.iter().find(|list| list.name == NAME).map(listing::Listing::entries))
 }
 
-/// Denies these sources until then, and no others. A change that would block an SSH session is refused.
+/// Denies these sources until then, and no others. The caller has left out those of SSH sessions.
 ///
 /// # Errors
 ///
-/// [`Error::NotAttached`] without an instance, [`Error::ShutOut`] if a session would be blocked, and those of
-/// [`Instance::renew_list`]. Nothing has changed then.
-pub(super) fn put(pins: &Path, entries: Entries, expires: u64) -> Result<(), Error> {
+/// [`Error::NotAttached`] without an instance, and those of [`Instance::renew_list`].
+pub(super) fn put(pins: &Path, entries: Entries, expires: u64, rebuilds: bool) -> Result<(), Error> {
     if entries.is_empty() {
         return forget(pins);
     }
-    let mut instance = Instance::open_in_force(pins)?;
-    let is_shadow = instance.settings()?.shadow;
-    let protected = ProtectedSessions::new(ssh::sessions(), "ratelimit allow add ADDRESS");
-    let guard = ssh::Guard::over(&instance.tables, &protected, is_shadow, is_shadow)?;
     let list =
         RequestedList { name: NAME.to_owned(), entries, action: Action::Deny, expires, origin: CROWDSEC, file: None };
-    instance.renew_list(list, &|tables| guard.check(tables))
+    Instance::open_in_force(pins)?.renew_list(list, rebuilds)
 }
 
 /// Deletes the list. Without one, nothing is locked.

@@ -1,6 +1,7 @@
 //! The thread of the bouncer, and changes of its table.
 
 use std::{
+    mem,
     path::Path,
     sync::{
         Arc, PoisonError,
@@ -19,7 +20,10 @@ use crate::{config::daemon::crowdsec::CrowdSec, crowdsec::State};
 
 /// Puts decisions in force until it is dropped.
 pub(crate) struct Service {
+    /// None before the first file.
     table: Option<Option<CrowdSec>>,
+    /// Whether it is not followed yet.
+    is_new: bool,
     events: Sender<Event>,
     shown: Shown,
 }
@@ -31,7 +35,7 @@ impl Service {
         let shown = Shown::default();
         let bouncer = Bouncer::of(pins, events.clone(), Arc::clone(&shown));
         thread::Builder::new().name("crowdsec".to_owned()).spawn(move || bouncer.run(&happened))?;
-        Ok(Self { table: None, events, shown })
+        Ok(Self { table: None, is_new: false, events, shown })
     }
 
     /// Returns the place of the counts, for other threads.
@@ -44,12 +48,18 @@ impl Service {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(super::Counts::now)
     }
 
-    /// Follows the table of a file, or none. Then the list is deleted, also one of an earlier daemon.
-    pub(crate) fn follow(&mut self, table: Option<&CrowdSec>) {
+    /// Takes the table of a file, or none. [`Self::begin`] follows it.
+    pub(crate) fn prepare(&mut self, table: Option<&CrowdSec>) {
         if self.table.as_ref().is_none_or(|before| before.as_ref() != table) {
-            self.table = Some(table.cloned());
+            (self.table, self.is_new) = (Some(table.cloned()), true);
+        }
+    }
+
+    /// Follows a new table. Without one, the list is deleted, also one of an earlier daemon.
+    pub(crate) fn begin(&mut self) {
+        if let Some(table) = self.table.clone().filter(|_| mem::take(&mut self.is_new)) {
             // The thread ends with this service only.
-            let _ = self.events.send(Event::Follow(table.cloned()));
+            let _ = self.events.send(Event::Follow(table));
         }
     }
 }

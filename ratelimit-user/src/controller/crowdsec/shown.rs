@@ -15,6 +15,8 @@ pub(crate) type Shown = Arc<Mutex<Option<Counts>>>;
 pub(crate) struct Counts {
     /// What commands are told.
     pub(crate) state: State,
+    /// Decisions in force.
+    pub(crate) in_force: usize,
     /// When the last answer arrived that was used, on both clocks.
     pub(crate) answered: Option<(Instant, SystemTime)>,
     /// Questions with an answer that was used.

@@ -121,6 +121,7 @@ impl Daemon {
         let text = format!("{}: in force, {}", self.file.display(), text(&applied));
         say(level(&applied), &text);
         record_of_daemon(&self.pins, &format!("started with {text}"));
+        self.crowdsec.begin();
         service_manager::ready(&self.in_force.status());
         Ok(())
     }
@@ -154,7 +155,7 @@ impl Daemon {
         let mut changed = self.stops.commit(stops);
         changed.extend(self.view.commit(view));
         applied.settings.extend(changed.into_iter().filter(|_| !is_first));
-        self.crowdsec.follow(config.crowdsec.as_ref());
+        self.crowdsec.prepare(config.crowdsec.as_ref());
         self.fleet.join(config.fleet.clone());
         self.downloads.follow(&config.lists);
         self.in_force = InForce::new(&self.file, config, &applied);
@@ -187,6 +188,7 @@ impl Daemon {
                 let text = format!("{}: reloaded, {}{fetched}", self.file.display(), text(&applied));
                 say(level(&applied), &text);
                 record_of_daemon(&self.pins, &text);
+                self.crowdsec.begin();
                 service_manager::ready(&self.in_force.status());
                 let Applied { replaced, removed_allows, .. } = applied;
                 Reply::Applied(Reloaded { message: text, replaced, removed_allows })

@@ -1,6 +1,6 @@
 //! Changes lists together with the program: it looks at lists only if there are any.
 
-use ratelimit_common::{maps::control::FEATURE_LISTS, rules::list::List};
+use ratelimit_common::maps::control::FEATURE_LISTS;
 
 use crate::{
     dataplane::{
@@ -16,7 +16,6 @@ use crate::{
             policies,
             target::Target,
         },
-        sys::host,
         tables::open::Tables,
     },
     text::prefix::Prefix,
@@ -29,7 +28,8 @@ impl Instance {
     /// # Errors
     ///
     /// [`Error::Lists`] or [`Error::TooManyPolicies`] if there is no space, those of [`Self::check`],
-    /// [`Self::upgrade`] and `check`. Nothing has changed then.
+    /// [`Self::upgrade`] and `check`. Nothing has changed then. If only a limit of an application cannot be deleted, the
+    /// lists are in force all the same.
     pub fn change_lists(
         &mut self,
         change: &ListChange,
@@ -55,28 +55,23 @@ impl Instance {
         edit::spare(self, freed);
         outcome?;
         // Limits of applications give way to lists of an operator, but not to those that fail.
-        self.make_way(change.set.iter().flat_map(|list| list.entries.iter()))
+        let of_operator = change.set.iter().filter(|list| list.is_of_operator());
+        self.make_way(of_operator.flat_map(|list| list.entries.iter()))
     }
 
-    /// Makes a list deny these entries until its end. If it is in force, only the entries that differ are written.
+    /// Makes a list of the daemon's own deny these entries until its end. If it is in force, only the entries that differ
+    /// are written. SSH sessions are not checked, so the caller leaves out their addresses. With `rebuilds`, the filter of
+    /// sources follows removed entries, however many entries there are.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::change_lists`]. Nothing has changed then.
-    pub fn renew_list(
-        &mut self,
-        list: RequestedList,
-        check: &dyn Fn(&Tables) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let now = host::now();
-        let running = listing::in_force(&self.tables)?.into_iter().find(|running| running.name() == list.name);
-        let is_alike = |list: &List| list.denies() && !list.is_over(now);
-        let Some(running) = running.filter(|running| is_alike(&running.list)) else {
-            return self.change_lists(&ListChange { set: vec![list], ..ListChange::default() }, check);
-        };
+    /// Those of [`Self::change_lists`] and [`list_edit::apply`].
+    pub fn renew_list(&mut self, list: RequestedList, rebuilds: bool) -> Result<(), Error> {
         let pins = self.pins().to_owned();
-        list_edit::apply(Some(&pins), &mut self.tables, &running, &list, check)?;
-        self.make_way(list.entries.iter())
+        if list_edit::apply(Some(&pins), &mut self.tables, &list, rebuilds)? {
+            return Ok(());
+        }
+        self.change_lists(&ListChange { set: vec![list], ..ListChange::default() }, &|_| Ok(()))
     }
 
     /// Deletes limits of applications that lists of an operator outrank.

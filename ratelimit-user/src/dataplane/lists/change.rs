@@ -9,7 +9,10 @@ use ratelimit_common::{
     identity::source::Source,
     limits::policy::{Policy, PolicyId},
     maps::names::{LIST_ADDRESSES_MOST, LIST_PREFIXES_MOST},
-    rules::list::{LISTS_MAX, List, NAME_BYTES, PATH_BYTES, Slots, slots_of},
+    rules::{
+        list::{LISTS_MAX, List, NAME_BYTES, PATH_BYTES, Slots, slots_of},
+        rule::{COMMAND, CONFIG},
+    },
 };
 
 use crate::dataplane::{
@@ -52,6 +55,13 @@ pub struct RequestedList {
     pub origin: u8,
     /// The file that it comes from.
     pub file: Option<PathBuf>,
+}
+
+impl RequestedList {
+    /// Returns whether an operator asks for it, by command or by file. Others come from the fleet or from CrowdSec.
+    pub(crate) fn is_of_operator(&self) -> bool {
+        matches!(self.origin, COMMAND | CONFIG)
+    }
 }
 
 /// A change of lists.

@@ -10,28 +10,31 @@ use ratelimit_common::{
 use crate::dataplane::{
     Error,
     lists::{
+        action::Action,
         change::{RequestedList, check_sizes},
         entries::Entries,
-        listing::InForce,
+        listing::{self, InForce},
     },
     rules::{change_mark::ChangeMark, filter},
+    sys::host,
     tables::open::Tables,
 };
 
-/// Gives a list in force these entries and this end. Its other properties stay. `check` decides before buckets and cached
-/// refusals follow whether they do.
+/// Gives the list of this name these entries and this end, if it is in force and both deny. Its other properties stay. No
+/// check of SSH sessions follows, so the caller leaves out their addresses. With `rebuilds`, the filter of sources is
+/// rebuilt, however many entries there are. Returns whether the list is edited: else nothing has changed.
 ///
 /// # Errors
 ///
-/// [`Error::Lists`] if there is no space, those of `check`, and [`Error::Bpf`] if the kernel refuses. The entries are as
-/// before then.
-pub(crate) fn apply(
-    pins: Option<&Path>,
-    tables: &mut Tables,
-    running: &InForce,
-    wanted: &RequestedList,
-    check: &dyn Fn(&Tables) -> Result<(), Error>,
-) -> Result<(), Error> {
+/// [`Error::Lists`] if there is no space, and [`Error::Bpf`] if the kernel refuses. The entries are as before, or the next
+/// command that opens the instance completes the edit.
+pub fn apply(pins: Option<&Path>, tables: &mut Tables, wanted: &RequestedList, rebuilds: bool) -> Result<bool, Error> {
+    let now = host::now();
+    let is_it = |InForce { list, .. }: &InForce| list.denies() && !list.is_over(now) && wanted.action == Action::Deny;
+    let mut in_force = listing::in_force(tables)?.into_iter();
+    let Some(running) = in_force.find(|running| running.name() == wanted.name && is_it(running)) else {
+        return Ok(false);
+    };
     let RequestedList { entries, expires, .. } = wanted;
     let after = List {
         expires: *expires,
@@ -40,41 +43,63 @@ pub(crate) fn apply(
         prefixes: entries.prefixes.len() as u32,
         ..running.list
     };
-    let edit = Edit::towards(tables, running.slot, entries)?;
+    let present = Present::read(tables)?;
+    let edit = Edit::towards(tables, &present, running.slot, entries)?;
     if edit.is_empty() && after == running.list {
-        return Ok(());
+        return Ok(true);
     }
     check_sizes([edit.addresses.left, edit.prefixes.left])?;
-    let before = self::entries(tables, running.slot)?;
     let mark = ChangeMark::begin(pins)?;
-    let outcome =
-        edit.write(tables).and_then(|()| tables.lists.set_slot(running.slot, &after)).and_then(|()| check(tables));
+    let outcome = edit.write(tables).and_then(|()| tables.lists.set_slot(running.slot, &after));
     let finished = match &outcome {
-        Ok(()) => tables.renew().and_then(|()| filter::renew_if_few(tables)),
-        Err(_) => undo(tables, running, &before),
+        Ok(()) => finish(tables, &edit, after.expires < running.list.expires, rebuilds),
+        Err(_) => undo(tables, &running, &present),
     };
     // As for other changes: the next command repeats steps that have failed.
     if finished.is_ok() {
         mark.end();
     }
-    outcome
+    outcome.and(finished).map(|()| true)
 }
 
-fn undo(tables: &mut Tables, running: &InForce, before: &Entries) -> Result<(), Error> {
-    Edit::towards(tables, running.slot, before)?.write(tables)?;
+/// Makes buckets, cached refusals and the filter follow.
+fn finish(tables: &mut Tables, edit: &Edit, ends_earlier: bool, rebuilds: bool) -> Result<(), Error> {
+    // A later end alone needs no new decisions: those in force last until the end before.
+    if ends_earlier || !edit.is_empty() {
+        tables.renew()?;
+    }
+    if rebuilds { filter::renew(tables) } else { filter::renew_if_few(tables) }
+}
+
+fn undo(tables: &mut Tables, running: &InForce, before: &Present) -> Result<(), Error> {
+    Edit::towards(tables, &Present::read(tables)?, running.slot, &before.entries(running.slot))?.write(tables)?;
     tables.lists.set_slot(running.slot, &running.list)?;
     // Packets can have seen an entry meanwhile.
     tables.renew()
 }
 
-/// Returns the entries with a slot.
-fn entries(tables: &Tables, slot: u32) -> Result<Entries, Error> {
-    let has = |slots: Slots| slots >> slot & 1 != 0;
-    let addresses = tables.lists.addresses()?.into_iter().filter(|(_, slots)| has(*slots)).map(|(key, _)| key);
-    let prefixes = tables.lists.prefixes()?.into_iter().filter(|(_, slots)| has(*slots)).map(|(key, _)| key);
-    let (mut addresses, prefixes): (Vec<u32>, _) = (addresses.collect(), prefixes.collect());
-    addresses.sort_unstable();
-    Ok(Entries { addresses, prefixes })
+/// The entries of all lists in order, with their slots.
+struct Present {
+    addresses: Vec<(u32, Slots)>,
+    prefixes: Vec<(Source, Slots)>,
+}
+
+impl Present {
+    fn read(tables: &Tables) -> Result<Self, Error> {
+        let (mut addresses, mut prefixes) = (tables.lists.addresses()?, tables.lists.prefixes()?);
+        addresses.sort_unstable();
+        prefixes.sort_unstable_by_key(|(prefix, _)| order(prefix));
+        Ok(Self { addresses, prefixes })
+    }
+
+    /// Returns the entries with a slot.
+    fn entries(&self, slot: u32) -> Entries {
+        let has = |slots: Slots| slots >> slot & 1 != 0;
+        Entries {
+            addresses: self.addresses.iter().filter(|(_, slots)| has(*slots)).map(|(key, _)| *key).collect(),
+            prefixes: self.prefixes.iter().filter(|(_, slots)| has(*slots)).map(|(key, _)| *key).collect(),
+        }
+    }
 }
 
 /// What an edit writes.
@@ -85,18 +110,14 @@ struct Edit {
 
 impl Edit {
     /// Plans the way from what is in the maps to these entries of a slot.
-    fn towards(tables: &Tables, slot: u32, wanted: &Entries) -> Result<Self, Error> {
+    fn towards(tables: &Tables, present: &Present, slot: u32, wanted: &Entries) -> Result<Self, Error> {
         let control = tables.control()?;
         let slots = Slot { bit: 1 << slot, in_force: control.lists_in(control.generation) };
         let mut prefixes = wanted.prefixes.clone();
         prefixes.sort_unstable_by_key(order);
-        let mut has_prefixes = tables.lists.prefixes()?;
-        has_prefixes.sort_unstable_by_key(|(prefix, _)| order(prefix));
-        let mut has_addresses = tables.lists.addresses()?;
-        has_addresses.sort_unstable();
         Ok(Self {
-            addresses: Steps::between(&has_addresses, &wanted.addresses, |key| *key, slots),
-            prefixes: Steps::between(&has_prefixes, &prefixes, order, slots),
+            addresses: Steps::between(&present.addresses, &wanted.addresses, |key| *key, slots),
+            prefixes: Steps::between(&present.prefixes, &prefixes, order, slots),
         })
     }
 

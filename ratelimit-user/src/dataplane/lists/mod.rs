@@ -7,11 +7,13 @@
 //! A list of which little changes is edited in place: its slot stays in force, and only the entries that differ are written.
 //! Each packet sees each entry as it was or as it will be.
 //!
-//! A killed command leaves bits of a slot that is not in force. They act on no packet, and the next command removes them.
+//! A killed command that switches lists leaves bits of a slot that is not in force. They act on no packet, and the next
+//! command removes them. A killed edit leaves a part of its entries in force, with the counts from before. The next edit
+//! completes it.
 
 pub mod action;
 pub mod change;
-pub(crate) mod edit;
+pub mod edit;
 pub mod entries;
 pub mod listing;
 mod plan;

@@ -19,7 +19,7 @@ use crate::dataplane::{
 };
 
 /// Rules of each kind up to which a deletion rebuilds the filter. With more rules, it keeps matching more sources than
-/// necessary until the next search for expired rules.
+/// necessary until the next search for expired rules, or the next edit of a list that rebuilds it.
 const FEW: usize = 4_096;
 
 /// Adds prefixes before their rules are written, so that no packet misses a rule.

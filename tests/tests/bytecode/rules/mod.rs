@@ -3,6 +3,7 @@
 mod changing_parts;
 mod cost;
 mod covered;
+mod edited_lists;
 mod largest_debt;
 pub(crate) mod lists;
 mod lookup;

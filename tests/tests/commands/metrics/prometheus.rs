@@ -126,10 +126,11 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
     fs::write(&token, "correct-horse-battery-staple\n").unwrap();
     let mut daemon = start(&sandbox, &ratelimit, &folder, &text);
     // Whether the engine of the fleet answers is another message at any time.
-    let mut line = daemon.line();
-    while !line.contains("list remote: http://127.0.0.1:1/ is not fetched") {
+    let mut awaited = vec!["crowdsec: cannot connect", "list remote: http://127.0.0.1:1/ is not fetched"];
+    while !awaited.is_empty() {
+        let line = daemon.line();
         assert!(!line.is_empty(), "the daemon has ended");
-        line = daemon.line();
+        awaited.retain(|message| !line.contains(message));
     }
     let scrape = format!(
         "{{job_name: ratelimit, authorization: {{credentials_file: {token:?}}}, \

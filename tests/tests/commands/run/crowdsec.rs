@@ -14,20 +14,20 @@ use serde_json::{Value, json};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An API whose answers the test writes. The daemon asks it once a second, after it has put the answer before in force.
-struct Api(TcpListener);
+pub(super) struct Api(TcpListener);
 
 /// A question that waits for its answer.
-struct Asked(TcpStream);
+pub(super) struct Asked(TcpStream);
 
 impl Api {
-    fn start(sandbox: &Sandbox) -> Self {
+    pub(super) fn start(sandbox: &Sandbox) -> Self {
         let listener = sandbox.victim(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 8080)).unwrap());
         listener.set_nonblocking(true).unwrap();
         Self(listener)
     }
 
     /// Waits for the next question, which must be for all decisions, or for changes.
-    fn asked(&self, is_for_all: bool) -> Asked {
+    pub(super) fn asked(&self, is_for_all: bool) -> Asked {
         let begin = Instant::now();
         let stream = loop {
             if let Ok((stream, _)) = self.0.accept() {
@@ -52,12 +52,12 @@ impl Asked {
         write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
     }
 
-    fn decisions(self, new: &Value, deleted: &Value) {
+    pub(super) fn decisions(self, new: &Value, deleted: &Value) {
         self.answer("200 OK", &json!({"new": new, "deleted": deleted}).to_string());
     }
 }
 
-fn decision(id: u64, value: &str, kind: &str, duration: &str) -> Value {
+pub(super) fn decision(id: u64, value: &str, kind: &str, duration: &str) -> Value {
     json!({"id": id, "value": value, "type": kind, "duration": duration, "scope": "Ip", "origin": "x", "scenario": "y"})
 }
 
@@ -69,7 +69,9 @@ fn a_daemon_keeps_its_list_whatever_an_api_answers_instead_of_decisions() {
     let table = format!("[crowdsec]\nkey-file = \"{}\"\nevery = \"1s\"\n", key.display());
     folder.write(&format!("interfaces = [\"eth0\"]\n{table}"));
     let api = Api::start(&sandbox);
-    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    let mut run = ratelimit.command(&format!("run -c {}", folder.file().display()));
+    run.env("SSH_CONNECTION", "198.51.100.5 50000 10.9.0.1 22");
+    let mut daemon = Daemon::by(&sandbox, run);
     assert!(daemon.line().contains("in force"));
     let entries = || {
         let mut lines: Vec<_> = ratelimit.ok("list show crowdsec:bans --entries").lines().map(str::to_owned).collect();
@@ -85,18 +87,20 @@ fn a_daemon_keeps_its_list_whatever_an_api_answers_instead_of_decisions() {
         decision(2, "192.0.2.1", "ban", "1h"),
         decision(3, "2001:db8::1", "ban", "1h"),
         decision(4, "192.0.2.9", "captcha", "1h"),
+        // The session that has started the daemon comes from there.
+        decision(5, "198.51.100.5", "ban", "1h"),
     ];
     asked.decisions(&json!(new), &json!(null));
     // The end of one of two decisions changes nothing.
     let asked = api.asked(false);
     assert_eq!(entries(), ["192.0.2.1", "2001:db8::1"]);
-    assert_eq!((&state()["decisions"], &state()["ignored"]), (&json!(3), &json!(1)));
+    assert_eq!((&state()["decisions"], &state()["ignored"]), (&json!(4), &json!(1)));
     assert!(
         daemon
             .line()
             .contains("only bans of addresses and ranges are put in force; left out, for example: type captcha")
     );
-    assert!(daemon.line().ends_with("crowdsec: 3 decisions, 2 entries in force"));
+    assert!(daemon.line().ends_with("crowdsec: 4 decisions, 2 entries in force"));
     asked.decisions(&json!(null), &json!([{"id": 1}]));
     let asked = api.asked(false);
     assert_eq!(entries(), ["192.0.2.1", "2001:db8::1"]);

@@ -1,8 +1,10 @@
 //! Rules of an operator take the place of limits for applications.
 
 use ratelimit_tests::{Folder, PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4};
+use serde_json::json;
 
 use super::{
+    super::crowdsec::{Api, decision},
     Connection, end, file, limits, listener,
     on::{LIMIT, start_on, stop},
     refused,
@@ -66,8 +68,14 @@ fn rules_and_lists_of_an_operator_take_the_place_of_a_limit() {
     ratelimit.ok("limit set 10.9.0.0/24 --service udp --packets 900/s");
     assert!(limits(&ratelimit).contains(&LIMIT.to_owned()));
     // Neither does a reload, unless the file has a rule about the source.
-    folder.write(&file(&folder, "mode = \"on\"\ntrusted-proxies = [\"192.0.2.1\"]\n"));
+    let api = Api::start(&sandbox);
+    let crowdsec = format!("[crowdsec]\nkey-file = \"{}\"\n", folder.add("key", "secret\n").display());
+    folder.write(&(file(&folder, "mode = \"on\"\ntrusted-proxies = [\"192.0.2.1\"]\n") + &crowdsec));
     assert!(daemon.line().contains("reloaded, rules: 0 set, 0 deleted, 1 unchanged"));
+    assert!(limits(&ratelimit).contains(&LIMIT.to_owned()));
+    // A decision of CrowdSec is no rule of the operator. Its list outranks the limit meanwhile.
+    api.asked(true).decisions(&json!([decision(1, "10.9.0.2", "ban", "1h")]), &json!(null));
+    assert!(daemon.line().ends_with("crowdsec: 1 decisions, 1 entries in force"));
     assert!(limits(&ratelimit).contains(&LIMIT.to_owned()));
     let rule = "[[rule]]\nsource = \"10.9.0.2\"\nservice = \"tcp/8443\"\npackets = \"700/s\"\n";
     folder.write(&(file(&folder, "mode = \"on\"\n") + rule));

@@ -7,16 +7,17 @@ use crate::controller::crowdsec::Counts;
 
 /// Returns the families, if the file has the table `[crowdsec]`. Its list is among the lists.
 pub(in crate::controller::metrics) fn families(counts: &Counts) -> Vec<Family> {
-    let Counts { state, answered, answers, failures } = counts;
+    let Counts { state, in_force, answered, answers, failures } = counts;
     let mut questions = Family::counter(
         "ratelimit_crowdsec_requests_total",
         "Questions to the local API of CrowdSec by result. Nothing of a failed answer is used.",
     );
     questions.add([("result", "success")], *answers);
     questions.add([("result", "failure")], *failures);
-    let mut decisions =
-        Family::gauge("ratelimit_crowdsec_decisions", "Decisions of CrowdSec that stand, by what the daemon does.");
-    decisions.add([("state", "in-force")], state.decisions.unwrap_or(0) as u64);
+    let help = "Decisions of CrowdSec by what the daemon does. \
+        Those that are ignored or have no space are counted from one question for all decisions to the next.";
+    let mut decisions = Family::gauge("ratelimit_crowdsec_decisions", help);
+    decisions.add([("state", "in-force")], *in_force as u64);
     decisions.add([("state", "ignored")], state.ignored as u64);
     decisions.add([("state", "no-space")], state.left_out as u64);
     let help = "1 if the local API of CrowdSec answers, and its decisions are in force.";
