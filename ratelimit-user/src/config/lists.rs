@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, Metadata, OpenOptions},
-    io::BufReader,
+    io::{BufRead, BufReader},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
@@ -56,9 +56,6 @@ pub struct Content {
 /// Keys of each list.
 const KEYS: [&str; 3] = ["name", "file", "action"];
 
-/// Said about the copy of a list that was never fetched.
-const NOT_FETCHED: &str = "has not been fetched yet";
-
 /// Reads the lists, and the files that they name.
 pub(super) fn read(top: &Table<'_>, policies: &Policies) -> Vec<PlannedList> {
     let mut lists: Vec<PlannedList> = Vec::new();
@@ -77,9 +74,14 @@ pub(super) fn read(top: &Table<'_>, policies: &Policies) -> Vec<PlannedList> {
     lists
 }
 
-/// Returns whether the daemon would write the file of one list for another one.
+/// Returns whether the daemon would write a file of one list for another one.
 fn is_shared(one: &PlannedList, other: &PlannedList) -> bool {
-    one.file == other.file && (one.remote.is_some() || other.remote.is_some())
+    let files = |list: &PlannedList| match &list.remote {
+        Some(_) => Kept::files(&list.file).to_vec(),
+        None => vec![list.file.clone()],
+    };
+    let of_one = files(one);
+    (one.remote.is_some() || other.remote.is_some()) && files(other).iter().any(|file| of_one.contains(file))
 }
 
 fn of_table(table: &Table<'_>, policies: &Policies) -> Option<PlannedList> {
@@ -127,8 +129,10 @@ fn of_table(table: &Table<'_>, policies: &Policies) -> Option<PlannedList> {
     }
     let metadata = fs::metadata(&path).ok();
     let content = match &remote {
-        Some(remote) if Kept::of(&path, remote.address.as_str()).is_none() => Err(NOT_FETCHED.to_owned()),
-        _ => content(&path),
+        Some(remote) => {
+            Kept::with_copy(&path, remote.address.as_str(), remote.entries).and_then(|(_, list)| entries_of(&*list))
+        }
+        None => content(&path),
     };
     Some(PlannedList { name: name_text.to_owned(), content, file: path, remote, action: action?, metadata })
 }
@@ -145,8 +149,11 @@ fn content(path: &Path) -> Result<Content, String> {
     if !file.metadata().map_err(|error| unread(&error))?.is_file() {
         return Err("is not a regular file".to_owned());
     }
-    let (entries, bad) =
-        entries::of_feed(feed::read(BufReader::new(file)).map_err(|error| format!("cannot be read: {error}"))?);
+    entries_of(BufReader::new(file))
+}
+
+fn entries_of(list: impl BufRead) -> Result<Content, String> {
+    let (entries, bad) = entries::of_feed(feed::read(list).map_err(|error| format!("cannot be read: {error}"))?);
     if entries.is_empty() {
         return Err("has no address (to delete the list, remove its table from the configuration file)".to_owned());
     }

@@ -164,7 +164,7 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
         }));
         findings.extend(state.remote_lists.iter().filter_map(|list| {
             let what = format!("list {}: {} is not fetched: {}", list.name, list.url, list.failure.as_ref()?);
-            let why = format!("The last success: {}. The daemon tries again within an hour.", list.age());
+            let why = format!("The last success: {}. The daemon tries again within 66 minutes.", list.age());
             Some(Finding::warning(Check::Daemon, &what, &why).fixed_by(format!("ratelimit reload{}", of_pins(pins))))
         }));
         findings.extend(state.crowdsec.as_ref().map(crowdsec_finding));

@@ -46,8 +46,8 @@ pub(crate) enum FetchError {
     /// A redirect leads nowhere, or to another kind of address.
     #[error("the server redirects to no address of http or https")]
     Location,
-    /// A redirect gives up encryption, or leads to this host.
-    #[error("the server redirects from https to http, or to this host, which is not followed")]
+    /// A redirect gives up encryption, or leads to this host or its link.
+    #[error("the server redirects from https to http, or to this host or its link, which is not followed")]
     Downgrade,
     /// The system has no thread or file for the request.
     #[error("the system refuses: {0}")]

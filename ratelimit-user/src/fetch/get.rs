@@ -1,6 +1,9 @@
 //! One request, and the redirects that it leads to.
 
-use std::time::Duration;
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use axum::body::Bytes;
 use http_body_util::Empty;
@@ -12,6 +15,7 @@ use hyper::{
 };
 use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
 use tokio::{
+    net::TcpStream,
     runtime::Builder,
     spawn,
     time::{Instant, timeout_at},
@@ -95,8 +99,16 @@ impl Get {
         let (mut address, mut headers) = (self.address, self.headers);
         headers.entry(USER_AGENT).or_insert(AGENT);
         headers.entry(ACCEPT_ENCODING).or_insert(HeaderValue::from_static("identity"));
+        let mut may_be_this_host = true;
         for _ in 0..=self.redirects {
-            let response = ask(&address, &headers, &self.trust).await?;
+            let stream = connect(&address).await?;
+            // A name or a special address can lead to this host too. Nothing is sent before this check.
+            let is_this_host = is_this_host(&stream);
+            if is_this_host && !may_be_this_host {
+                return Err(FetchError::Downgrade);
+            }
+            may_be_this_host = is_this_host;
+            let response = ask(stream, &address, &headers, &self.trust).await?;
             if !is_redirect(response.status()) {
                 return Ok((response, address.authority()));
             }
@@ -132,10 +144,15 @@ fn is_redirect(status: StatusCode) -> bool {
     )
 }
 
-/// Asks one server.
-async fn ask(address: &Address, headers: &HeaderMap, trust: &Trust) -> Result<Response<Incoming>, FetchError> {
+/// Asks one server through a connection.
+async fn ask(
+    stream: TcpStream,
+    address: &Address,
+    headers: &HeaderMap,
+    trust: &Trust,
+) -> Result<Response<Incoming>, FetchError> {
     let server = address.authority();
-    let stream = connect(address, trust).await?;
+    let stream = encrypted(stream, address, trust).await?;
     let mut builder = http1::Builder::new();
     let (mut sender, connection) =
         builder.max_buf_size(HEAD).handshake(TokioIo::new(stream)).await.map_err(|error| broken(&server, &error))?;
@@ -148,19 +165,79 @@ async fn ask(address: &Address, headers: &HeaderMap, trust: &Trust) -> Result<Re
     sender.send_request(request).await.map_err(|error| broken(&server, &error))
 }
 
-async fn connect(address: &Address, trust: &Trust) -> Result<Box<dyn wire::Stream>, FetchError> {
-    let server = address.authority();
+async fn connect(address: &Address) -> Result<TcpStream, FetchError> {
     let uri: Uri = address.as_str().parse().map_err(|_| FetchError::Location)?;
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
     connector.set_connect_timeout(Some(CONNECT));
     let stream = connector.call(uri).await;
-    let stream = stream.map_err(|error| FetchError::Connect { server: server.clone(), error: innermost(&error) })?;
-    let stream = stream.into_inner();
+    let failed = |error| FetchError::Connect { server: address.authority(), error };
+    stream.map(TokioIo::into_inner).map_err(|error| failed(innermost(&error)))
+}
+
+/// Returns whether a server is on this host, or can only be on its link, such as the service with the secrets of a virtual
+/// machine.
+fn is_this_host(stream: &TcpStream) -> bool {
+    let (Ok(server), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return true };
+    is_local(server, own)
+}
+
+fn is_local(server: SocketAddr, own: SocketAddr) -> bool {
+    let [server, own] = [server, own].map(|address| address.ip().to_canonical());
+    let is_link_local = match server {
+        IpAddr::V4(server) => server.is_link_local(),
+        IpAddr::V6(server) => server.is_unicast_link_local(),
+    };
+    server == own || server.is_loopback() || server.is_unspecified() || is_link_local
+}
+
+/// Encrypts a connection, unless the address is one without encryption.
+async fn encrypted(stream: TcpStream, address: &Address, trust: &Trust) -> Result<Box<dyn wire::Stream>, FetchError> {
+    let server = address.authority();
     if !address.is_encrypted() {
         return Ok(Box::new(stream));
     }
     let name = address.server_name().ok_or(FetchError::Location)?;
     let stream = trust.connector()?.connect(name, stream).await;
     Ok(Box::new(stream.map_err(|error| FetchError::Encryption { server, error: trust::problem(&error) })?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn addresses_of_this_host_and_its_link_are_known() {
+        let is_local = |server: &str, own: &str| is_local(server.parse().unwrap(), own.parse().unwrap());
+        for server in [
+            "127.9.9.9:80",
+            "[::1]:80",
+            "[::ffff:127.0.0.1]:80",
+            "0.0.0.0:80",
+            "[::]:80",
+            "169.254.169.254:80",
+            "[fe80::1]:80",
+            "192.0.2.1:80",
+            "[::ffff:192.0.2.1]:80",
+        ] {
+            assert!(is_local(server, "192.0.2.1:9"), "{server}");
+        }
+        for server in ["192.0.2.2:80", "10.0.0.1:80", "[2001:db8::1]:80"] {
+            assert!(!is_local(server, "192.0.2.1:9"), "{server}");
+        }
+    }
+
+    #[test]
+    fn other_ways_to_this_host_are_found_after_the_connection() {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for host in ["0.0.0.0", "0", "127.1", "[::ffff:127.0.0.1]"] {
+            let address: Address = format!("http://{host}:{port}/").parse().unwrap();
+            let stream = runtime.block_on(connect(&address)).unwrap();
+            assert!(is_this_host(&stream), "{host}");
+        }
+    }
 }

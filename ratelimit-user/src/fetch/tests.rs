@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     sync::{Arc, mpsc},
     thread,
     time::Duration,
@@ -207,11 +207,16 @@ fn only_trusted_servers_of_the_right_name_are_asked() {
 
 #[test]
 fn a_server_that_is_away_is_an_error() {
-    let gone = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-    let error = fetch(get(&format!("http://127.0.0.1:{gone}/"))).unwrap_err();
-    assert!(error.to_string().starts_with(&format!("cannot connect to 127.0.0.1:{gone}: ")), "{error}");
+    // Nobody listens on port 1, which no other test can get.
+    let error = fetch(get("http://127.0.0.1:1/")).unwrap_err();
+    assert!(error.to_string().starts_with("cannot connect to 127.0.0.1:1: "), "{error}");
     // A connection that is accepted and closed.
-    drop(TcpStream::connect(("127.0.0.1", gone)).unwrap_err());
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = format!("http://127.0.0.1:{}/", listener.local_addr().unwrap().port());
+    let closes = thread::spawn(move || drop(listener.accept().unwrap()));
+    let broken = fetch(get(&address));
+    assert!(matches!(broken, Err(FetchError::Broken { .. })), "{broken:?}");
+    closes.join().unwrap();
 }
 
 #[test]

@@ -41,6 +41,11 @@ impl ProtectedSessions {
         Self { sessions: without_duplicates(sessions), command, ..Self::default() }
     }
 
+    /// Returns the addresses of the sessions.
+    pub(crate) fn prefixes(&self) -> Vec<Prefix> {
+        self.sessions.iter().map(|session| session.prefix()).collect()
+    }
+
     /// Allows the address of one of the sessions at every reload.
     pub(crate) fn allowing(self, own: Option<Session>) -> Self {
         Self { own, ..self }

@@ -50,8 +50,8 @@ pub(crate) struct Bad {
 pub(crate) enum FeedError {
     #[error("more than {MOST_LINES} lines: nothing was changed, give a shorter list")]
     Lines,
-    #[error("more than {MOST_PREFIXES} prefixes: nothing was changed, give a shorter list")]
-    Prefixes,
+    #[error("more than {0} prefixes: nothing was changed, give a shorter list")]
+    Prefixes(usize),
     #[error("more than 1 GiB: nothing was changed, give a shorter list")]
     Bytes,
     #[error("more than {MOST_BAD} lines cannot be used: nothing was changed, check that it is a list")]
@@ -66,6 +66,12 @@ pub(crate) enum FeedError {
 ///
 /// Fails if the list is too long, is probably no list, or cannot be read.
 pub(crate) fn read(input: impl BufRead) -> Result<Feed, FeedError> {
+    read_within(input, MOST_PREFIXES)
+}
+
+/// Reads a list with about so many prefixes at most. Fails like [`read`].
+pub(crate) fn read_within(input: impl BufRead, most: usize) -> Result<Feed, FeedError> {
+    let most = most.min(MOST_PREFIXES);
     let (mut feed, mut line, mut text) = (Feed::default(), 0, Vec::new());
     let mut input = input.take(MOST_OF_ALL);
     while input.by_ref().take(MOST_BYTES).read_until(b'\n', &mut text)? != 0 {
@@ -73,8 +79,8 @@ pub(crate) fn read(input: impl BufRead) -> Result<Feed, FeedError> {
         if line > MOST_LINES {
             return Err(FeedError::Lines);
         }
-        if feed.prefixes.len() > MOST_PREFIXES {
-            return Err(FeedError::Prefixes);
+        if feed.prefixes.len() > most {
+            return Err(FeedError::Prefixes(most));
         }
         if feed.bad.len() > MOST_BAD {
             return Err(FeedError::Bad);

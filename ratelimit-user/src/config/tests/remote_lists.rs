@@ -44,6 +44,16 @@ fn a_problem_of_a_list_on_a_server_has_its_place() {
         ),
         ("url = \"http://127.0.0.1/\"\nca-file = \"/run/ca\"", "the connection is not encrypted"),
         (&format!("{url}copy = \"/run/c\"\n[[list]]\nname = \"b\"\nfile = \"/run/c\""), "another list has this copy"),
+        (
+            &format!("{url}copy = \"/run/c\"\n[[list]]\nname = \"b\"\nfile = \"/run/c.new\""),
+            "another list has this copy",
+        ),
+        (&format!("{url}[[list]]\nname = \"drop.json\"\n{url}"), "another list has this copy"),
+        (&format!("{url}[[list]]\nname = \"drop.json.new\"\n{url}"), "another list has this copy"),
+        (
+            &format!("{url}copy = \"/run/c.new\"\n[[list]]\nname = \"b\"\n{url}copy = \"/run/c\""),
+            "another list has this copy",
+        ),
     ] {
         let problems = of(lines);
         assert!(problems.len() == 1 && problems[0].contains(expected), "{lines}: {problems:?}");

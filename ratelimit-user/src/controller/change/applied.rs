@@ -48,6 +48,8 @@ pub struct Applied {
     pub lists: Vec<String>,
     /// Lists whose files cannot be used.
     pub unusable_lists: Vec<UnusableList>,
+    /// What is left out of lists of servers because of SSH sessions, in words.
+    pub spared: Vec<String>,
     /// Addresses of SSH sessions that were allowed.
     pub allowed_ssh: Vec<String>,
     /// How the fleet has changed, in words.

@@ -10,6 +10,7 @@ use super::{
     difference::{By, difference, of_ends},
     interfaces::{self, Listed, Requested, RequestedInterface},
     left, lists, omitted,
+    remote_lists::LeftOut,
     undo::Done,
 };
 pub use crate::ssh::ProtectedSessions;
@@ -171,16 +172,16 @@ fn apply_to(
     applied.removed_allows = removed_allows(&rules, &difference.change);
     let guard = ssh::Guard::over(&instance.tables, protected, was_in_shadow, wanted.shadow)?;
     guard.check_unknown(&instance.tables, &running, &wanted)?;
-    let mut replaced = Vec::new();
-    if let Some([change, back]) = lists::difference(&instance.tables, &config.lists)? {
-        applied.lists = change.set.iter().map(|list| list.name.clone()).chain(change.deleted.clone()).collect();
+    let (mut replaced, mut left_out) = (Vec::new(), LeftOut::default());
+    if let Some(change) = lists::difference(&instance.tables, &config.lists, &left_out)? {
         if let Some([change, back]) = allows::first(&difference.change, &rules) {
             replaced = done.allow(instance, &change, back)?;
         }
         // Limits are compared with those of the whole file, below.
-        done.change_lists(instance, &change, back, &|tables| guard.check_lists(tables))?;
+        (applied.lists, left_out) = lists::change(instance, &config.lists, change, (&guard, protected), done)?;
     }
-    applied.unusable_lists = lists::unusable(&instance.tables, &config.lists)?;
+    applied.unusable_lists = lists::unusable(&instance.tables, &config.lists, &left_out)?;
+    applied.spared = left_out.spared(&config.lists);
     replaced.extend(instance.change(&difference.change, &mut |_| {}, &|tables| guard.check(tables))?.replaced);
     applied.replaced = replaced.iter().map(in_words).collect();
     if is_new {

@@ -11,4 +11,5 @@ pub(crate) mod interfaces;
 pub(crate) mod left;
 pub(crate) mod lists;
 pub(crate) mod omitted;
+mod remote_lists;
 pub(crate) mod undo;

@@ -35,7 +35,7 @@ pub(super) struct InForce {
     pub(super) timed: Vec<config::Planned>,
     /// Those of its interfaces that were never attached, because they did not exist.
     awaited: Vec<String>,
-    /// The files of its lists.
+    /// The files of its lists, without copies of the daemon.
     pub(super) feeds: Vec<Feed>,
     /// Its fleet.
     pub(super) fleet: Option<Fleet>,
@@ -72,7 +72,7 @@ impl InForce {
         Self {
             settings: values(&config.requested.or(Settings::default())),
             lists: config.lists.iter().map(|list| list.name.clone()).collect(),
-            feeds: config.lists.iter().map(Feed::of).collect(),
+            feeds: config.lists.iter().filter(|list| list.remote.is_none()).map(Feed::of).collect(),
             interfaces: config.interfaces,
             fleet: config.fleet,
             state: config.state,

@@ -40,6 +40,7 @@ pub(crate) fn text(applied: &Applied) -> String {
         parts.push(format!("lists changed: {}", applied.lists.join(", ")));
     }
     parts.extend(applied.unusable_lists.iter().map(UnusableList::to_string));
+    parts.extend(applied.spared.iter().cloned());
     parts.extend(applied.settings.iter().map(Difference::to_string));
     if !applied.attached.is_empty() {
         parts.push(format!("attached to {}", applied.attached.join(", ")));
@@ -133,7 +134,7 @@ pub(crate) fn allowed_ssh(peer: &str) -> String {
 
 /// Returns the priority of the message: a warning if something differs from the file, or if an omitted setting changed.
 pub(crate) fn level(applied: &Applied) -> Level {
-    let is_whole = applied.awaited.is_empty() && applied.unusable_lists.is_empty();
+    let is_whole = applied.awaited.is_empty() && applied.unusable_lists.is_empty() && applied.spared.is_empty();
     let all_act = [&applied.overruled, &applied.covered, &applied.allowed_instead].iter().all(|rules| rules.is_empty());
     let is_restored = !matches!(&applied.restored, Some(Err(_) | Ok(Restored { reason: Some(_), .. })));
     let is_complete = is_whole && all_act && is_restored && applied.not_detached.is_none();

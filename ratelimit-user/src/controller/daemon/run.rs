@@ -78,6 +78,7 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let crowdsec = crowdsec::Service::start(pins)?;
     let fleet = fleet::service::Service::start(pins, stops.desk())?;
     let downloads = downloads::Service::start()?;
+    let fetched = downloads.fetched();
     let shown = metrics::Shown {
         fleet: fleet.shown(),
         stops: stops.shown(),
@@ -114,6 +115,7 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
                 outcome.context("cannot watch the file of a list any more")?;
                 (daemon, _) = reload(daemon, None, &mut watchdog).await?;
             }
+            () = fetched.notified() => (daemon, _) = reload(daemon, None, &mut watchdog).await?,
             changed = links.changed(&daemon.in_force.interfaces) => {
                 let changed = changed.context("cannot watch interfaces any more")?;
                 (daemon, ()) = on_thread(daemon, move |daemon| daemon.attach_again(&changed), &mut watchdog).await?;

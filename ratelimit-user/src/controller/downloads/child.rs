@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    io::{self, Read as _, Write},
+    io::{self, BufWriter, Read as _, Write},
     process::ExitCode,
     time::Duration,
 };
@@ -16,10 +16,12 @@ use hyper::{
 };
 
 use super::{
+    judge::{self, List},
     privileges,
     protocol::{Ask, CHILD, Told},
 };
 use crate::{
+    dataplane::lists::entries::Entries,
     fetch::{Answer, Get, Trust},
     text::excerpt::excerpt,
 };
@@ -39,7 +41,7 @@ pub fn child() -> Option<ExitCode> {
 fn run() -> ExitCode {
     let answered = privileges::give_up().map_err(|error| error.to_string()).and_then(|()| {
         let ask = serde_json::from_reader(io::stdin().lock()).map_err(|error| error.to_string())?;
-        answer(&ask, &mut io::stdout().lock())
+        answer(&ask, &mut BufWriter::new(io::stdout().lock()))
     });
     match answered {
         Ok(()) => ExitCode::SUCCESS,
@@ -58,9 +60,9 @@ pub(super) fn answer(ask: &Ask, out: &mut dyn Write) -> Result<(), String> {
         let text = headers.get(name)?.to_str().ok()?;
         (text.len() <= VERSION).then(|| text.to_owned())
     };
-    let told = match status {
-        StatusCode::OK => Told::List { etag: text(ETAG), last_modified: text(LAST_MODIFIED) },
-        StatusCode::NOT_MODIFIED if ask.etag.is_some() || ask.last_modified.is_some() => Told::Unchanged,
+    let is_list = match status {
+        StatusCode::OK => true,
+        StatusCode::NOT_MODIFIED if ask.etag.is_some() || ask.last_modified.is_some() => false,
         _ => return Err(refusal(status)),
     };
     if let Some(encoding) = headers.get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
@@ -70,18 +72,19 @@ pub(super) fn answer(ask: &Ask, out: &mut dyn Write) -> Result<(), String> {
         ));
     }
     let failed = |error: io::Error| error.to_string();
+    let (told, entries) = if is_list {
+        let mut list = Vec::new();
+        body.read_to_end(&mut list).map_err(failed)?;
+        let List { entries, skipped } = judge::judge(&list, ask.entries)?;
+        (Told::List { etag: text(ETAG), last_modified: text(LAST_MODIFIED), skipped }, Some(entries))
+    } else {
+        (Told::Unchanged, None)
+    };
     let mut line = serde_json::to_vec(&told).map_err(|error| error.to_string())?;
     line.push(b'\n');
     out.write_all(&line).map_err(failed)?;
-    if told != Told::Unchanged {
-        let mut part = vec![0; 64 << 10];
-        loop {
-            let count = body.read(&mut part).map_err(failed)?;
-            match part.get(..count) {
-                None | Some([]) => break,
-                Some(bytes) => out.write_all(bytes).map_err(failed)?,
-            }
-        }
+    for prefix in entries.iter().flat_map(Entries::iter) {
+        writeln!(out, "{prefix}").map_err(failed)?;
     }
     out.flush().map_err(failed)
 }
@@ -141,7 +144,8 @@ mod tests {
             }
             stream.write_all(format!("HTTP/1.1 {response}").as_bytes()).unwrap();
         });
-        let ask = Ask { url, etag: etag.map(str::to_owned), most: 100, milliseconds: 20_000, ..Ask::default() };
+        let ask =
+            Ask { url, etag: etag.map(str::to_owned), most: 100, entries: 3, milliseconds: 20_000, ..Ask::default() };
         let mut out = Vec::new();
         let answered = answer(&ask, &mut out);
         server.join().unwrap();
@@ -150,8 +154,10 @@ mod tests {
 
     #[test]
     fn only_a_list_or_an_unchanged_one_is_an_answer() {
-        let list = "200 OK\r\nETag: \"2\"\r\nLast-Modified: then\r\nContent-Length: 10\r\n\r\n192.0.2.1\n";
-        let expected = "{\"List\":{\"etag\":\"\\\"2\\\"\",\"last_modified\":\"then\"}}\n192.0.2.1\n";
+        let list = "200 OK\r\nETag: \"2\"\r\nLast-Modified: then\r\nContent-Length: 35\r\n\r\n\
+                    # feed\n192.0.2.9 ; new\n192.0.2.0/24";
+        let expected =
+            "{\"List\":{\"etag\":\"\\\"2\\\"\",\"last_modified\":\"then\",\"skipped\":null}}\n192.0.2.0/24\n";
         assert_eq!(told(list, None).as_deref(), Ok(expected));
         let unchanged = "304 Not Modified\r\n\r\n";
         assert_eq!(told(unchanged, Some("\"1\"")).as_deref(), Ok("\"Unchanged\"\n"));
@@ -163,6 +169,7 @@ mod tests {
             ("500 Internal Server Error\r\nContent-Length: 0\r\n\r\n", "500 Internal Server Error"),
             ("206 Partial Content\r\nContent-Length: 3\r\n\r\n192", "206 Partial Content"),
             ("200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\n1", "compresses the list (gzip)"),
+            ("200 OK\r\nContent-Length: 16\r\n\r\n::1\n::3\n::5\n::7\n", "has 4 entries, and 3 are allowed"),
             ("200 OK\r\nContent-Length: 101\r\n\r\n", "the answer has more than 100 bytes"),
             ("200 OK\r\nContent-Length: 10\r\n\r\n192", "cannot be read"),
         ] {

@@ -1,8 +1,9 @@
-//! Fetches the lists of the file that lie on servers, and keeps a copy of each one. The copies are followed like any other
-//! file of a list. How a list becomes rules belongs to `change`.
+//! Fetches the lists of the file that lie on servers, and keeps a copy of each one. The daemon reads its file again when a
+//! copy is new. How a list becomes rules belongs to `change`.
 //!
-//! A thread of the daemon decides when, and judges what comes. A process without privileges talks to the server. So what
-//! the server sends is parsed by a process that can open neither the pins nor the files of root.
+//! A process without privileges talks to the server, and parses what it sends. That process can open neither the pins nor
+//! the files of root. It writes one prefix per line. A thread of the daemon decides when to ask, checks these lines, and
+//! keeps them.
 
 mod child;
 mod copy;

@@ -9,7 +9,10 @@ use std::{
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::protocol::{Ask, CHILD, LINE, Told};
+use super::{
+    judge,
+    protocol::{Ask, CHILD, LINE, Told},
+};
 use crate::{
     config::daemon::{kept::Kept, remote::Remote},
     text::excerpt::message,
@@ -30,7 +33,14 @@ pub(super) enum Fetched {
     /// The copy is still its list.
     Unchanged,
     /// This is its list.
-    List { body: Vec<u8>, etag: Option<String>, last_modified: Option<String> },
+    List {
+        /// One prefix per line.
+        list: Vec<u8>,
+        etag: Option<String>,
+        last_modified: Option<String>,
+        /// The lines of the server that are left out, in words.
+        skipped: Option<String>,
+    },
 }
 
 /// Fetches a list, of which the daemon may have a copy.
@@ -42,6 +52,7 @@ pub(super) fn fetch(remote: &Remote, known: Option<&Kept>) -> Result<Fetched, St
         token: remote.token.as_ref().map(|token| token.text().to_owned()),
         authorities: remote.authorities.clone(),
         most: remote.most,
+        entries: remote.entries,
         milliseconds: u64::try_from(TIME.as_millis()).unwrap_or_default(),
     };
     let mut process = start().map_err(|error| format!("no process for it can be started: {error}"))?;
@@ -76,7 +87,7 @@ fn talk(process: &mut Child, ask: &Ask) -> io::Result<(Option<Fetched>, String)>
     // A process that fails first reads nothing, and says why.
     let _ = stdin.write_all(&serde_json::to_vec(ask)?);
     drop(stdin);
-    let fetched = read(Timed { pipe: stdout, end }, ask.most)?;
+    let fetched = read(Timed { pipe: stdout, end }, judge::most_bytes(ask.entries))?;
     let mut why = Vec::new();
     Timed { pipe: stderr, end }.take(LINE).read_to_end(&mut why)?;
     Ok((fetched, message(String::from_utf8_lossy(&why).trim())))
@@ -90,10 +101,10 @@ fn read(pipe: impl Read, most: u64) -> io::Result<Option<Fetched>> {
     let Ok(told) = serde_json::from_slice(&line) else { return Ok(None) };
     Ok(Some(match told {
         Told::Unchanged => Fetched::Unchanged,
-        Told::List { etag, last_modified } => {
-            let mut body = Vec::new();
-            pipe.take(most).read_to_end(&mut body)?;
-            Fetched::List { body, etag, last_modified }
+        Told::List { etag, last_modified, skipped } => {
+            let mut list = Vec::new();
+            pipe.take(most).read_to_end(&mut list)?;
+            Fetched::List { list, etag, last_modified, skipped: skipped.as_deref().map(message) }
         }
     }))
 }
@@ -122,9 +133,13 @@ mod tests {
 
     #[test]
     fn an_answer_is_read_within_bounds_and_time() {
-        let list = b"{\"List\":{\"etag\":\"a\",\"last_modified\":null}}\n192.0.2.1\n";
-        let expected =
-            |body: &[u8]| Fetched::List { body: body.to_vec(), etag: Some("a".to_owned()), last_modified: None };
+        let list = b"{\"List\":{\"etag\":\"a\",\"last_modified\":null,\"skipped\":null}}\n192.0.2.1\n";
+        let expected = |list: &[u8]| Fetched::List {
+            list: list.to_vec(),
+            etag: Some("a".to_owned()),
+            last_modified: None,
+            skipped: None,
+        };
         assert_eq!(read(&list[..], 100).unwrap(), Some(expected(b"192.0.2.1\n")));
         assert_eq!(read(&list[..], 3).unwrap(), Some(expected(b"192")));
         assert_eq!(read(&b"\"Unchanged\"\n"[..], 3).unwrap(), Some(Fetched::Unchanged));

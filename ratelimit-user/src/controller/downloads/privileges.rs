@@ -1,10 +1,10 @@
 //! Gives up every privilege, for good.
 
-use std::io;
+use std::{fs::File, io};
 
 use rustix::{
     fs::{Gid, Uid},
-    process::{DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit},
+    process::{DumpableBehavior, Resource, Rlimit, geteuid, set_dumpable_behavior, setrlimit, setsid},
     thread::{
         CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs, set_thread_groups,
         set_thread_res_gid, set_thread_res_uid,
@@ -34,6 +34,12 @@ pub(super) enum PrivilegeError {
 /// Gives up the user root, all capabilities, and the means to get them back. No other thread may exist yet.
 pub(super) fn give_up() -> Result<(), PrivilegeError> {
     let other = |error: rustix::io::Errno| PrivilegeError::Other(error.into());
+    // The process could otherwise write into the terminal of the daemon as if its operator had typed that.
+    if let Err(error) = setsid()
+        && File::open("/dev/tty").is_ok()
+    {
+        return Err(other(error));
+    }
     set_no_new_privs(true).map_err(other)?;
     if geteuid().is_root() {
         let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));

@@ -1,5 +1,5 @@
-//! What the daemon and its process tell each other. The process answers with one line of JSON, and the body behind it. If
-//! it fails, it writes why to standard error, and ends with a status.
+//! What the daemon and its process tell each other. The process answers with one line of JSON, and the list behind it, one
+//! prefix per line. If it fails, it writes why to standard error, and ends with a status.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,8 @@ pub(super) struct Ask {
     pub(super) authorities: Option<Vec<u8>>,
     /// The largest body.
     pub(super) most: u64,
+    /// The most entries.
+    pub(super) entries: usize,
     /// The time for everything, in milliseconds.
     pub(super) milliseconds: u64,
 }
@@ -39,5 +41,7 @@ pub(super) enum Told {
         etag: Option<String>,
         /// Its time.
         last_modified: Option<String>,
+        /// The lines of the server that are left out, in words. None without any.
+        skipped: Option<String>,
     },
 }

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::Result;
 use jiff::Timestamp;
+use tokio::sync::Notify;
 
 use super::{
     copy, judge,
@@ -42,6 +43,8 @@ pub(crate) struct Shown(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Tells the daemon of each new copy.
+    fetched: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -59,6 +62,32 @@ struct List {
     asked: Option<Instant>,
     failures: u32,
     failure: Option<String>,
+    /// Whether the outcome of the last request is known.
+    is_known: bool,
+    /// Whether the last answer was refused because it was doubtful. The next one is believed.
+    doubted: bool,
+}
+
+/// What an answer of a server has changed.
+struct News {
+    kept: Kept,
+    /// Whether the copy is new. It was the list of another address before, or could not be used.
+    is_new: bool,
+    /// The lines of the server that are left out, in words.
+    skipped: Option<String>,
+}
+
+/// Why an answer of a server changes nothing.
+struct Failure {
+    why: String,
+    /// Whether the next answer decides.
+    is_doubt: bool,
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self { why, is_doubt: false }
+    }
 }
 
 /// What the file says about a list.
@@ -87,6 +116,11 @@ impl Service {
     /// Returns what shows the lists.
     pub(crate) fn shown(&self) -> Shown {
         Shown(Arc::clone(&self.0))
+    }
+
+    /// Returns what wakes up when a copy is new, and the file is to be read again. A report that nobody waits for is kept.
+    pub(crate) fn fetched(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.fetched)
     }
 
     /// Fetches these lists from now on, and no others.
@@ -133,6 +167,7 @@ impl Shown {
             changed_at: list.kept.as_ref().map(|kept| kept.changed_at),
             checked_at: list.kept.as_ref().map(|kept| kept.checked_at),
             failure: list.failure.clone(),
+            is_known: list.is_known,
         };
         self.0.lock().lists.iter().map(of).collect()
     }
@@ -145,25 +180,29 @@ fn wanted(list: &PlannedList) -> Option<Wanted> {
 
 impl List {
     fn new(wanted: Wanted) -> Self {
-        // The daemon watches the folder as soon as the file is in force. A failure is reported with the first copy.
-        let _ = copy::make_folder(&wanted.copy);
         let kept = known(&wanted);
         let age = kept.as_ref().and_then(|kept| Timestamp::now().duration_since(kept.checked_at).try_into().ok());
-        let due = Instant::now() + schedule::first(wanted.remote.every, age, random());
-        Self { wanted, kept, due, asked: None, failures: 0, failure: None }
+        let wait = schedule::first(wanted.remote.every, age, random());
+        let (due, is_known) = (Instant::now() + wait, !wait.is_zero());
+        Self { wanted, kept, due, asked: None, failures: 0, failure: None, is_known, doubted: false }
     }
 
     /// Records an outcome, and reports what is new.
-    fn record(&mut self, outcome: Result<Kept, String>, now: Instant) {
+    fn record(&mut self, outcome: Result<News, Failure>, now: Instant) {
         let Wanted { name, remote, .. } = &self.wanted;
+        self.is_known = true;
         match outcome {
-            Ok(kept) => {
+            Ok(News { kept, is_new, skipped }) => {
+                if let Some(skipped) = skipped.filter(|_| is_new) {
+                    say(Level::Warning, &format!("list {name}: {}: {skipped}", remote.address));
+                }
                 if self.failure.take().is_some() {
                     say(Level::Info, &format!("list {name}: {} is fetched again", remote.address));
                 }
-                (self.kept, self.failures) = (Some(kept), 0);
+                (self.kept, self.failures, self.doubted) = (Some(kept), 0, false);
             }
-            Err(why) => {
+            Err(Failure { why, is_doubt }) => {
+                self.doubted |= is_doubt;
                 if self.failure.as_ref() != Some(&why) {
                     let state = if self.kept.is_some() { "the last copy stays in use" } else { "there is no copy" };
                     say(Level::Warning, &format!("list {name}: {} is not fetched, {state}: {why}", remote.address));
@@ -176,24 +215,30 @@ impl List {
     }
 }
 
-/// Returns what is known of the copy of a list. None without a copy of this address.
+/// Returns what is known of the copy of a list. None without a copy that can be used.
 fn known(wanted: &Wanted) -> Option<Kept> {
-    Kept::of(&wanted.copy, wanted.remote.address.as_str()).filter(|_| wanted.copy.is_file())
+    let Wanted { copy, remote, .. } = wanted;
+    Kept::with_copy(copy, remote.address.as_str(), remote.entries).map(|(kept, _)| kept).ok()
 }
 
 fn run(shared: &Shared) {
-    while let Some(wanted) = next(shared) {
-        let outcome = fetch(&wanted);
+    while let Some((wanted, believes)) = next(shared) {
+        let outcome = fetch(&wanted, believes);
+        let is_new = outcome.as_ref().is_ok_and(|news| news.is_new);
         let mut state = shared.lock();
         // The file may have changed meanwhile.
         if let Some(list) = state.lists.iter_mut().find(|list| list.wanted == wanted) {
             list.record(outcome, Instant::now());
         }
+        drop(state);
+        if is_new {
+            shared.fetched.notify_one();
+        }
     }
 }
 
-/// Waits until a list is due, and returns it. None at the end.
-fn next(shared: &Shared) -> Option<Wanted> {
+/// Waits until a list is due. Returns it, and whether its next answer is believed. None at the end.
+fn next(shared: &Shared) -> Option<(Wanted, bool)> {
     let mut state = shared.lock();
     loop {
         if state.has_ended {
@@ -204,7 +249,7 @@ fn next(shared: &Shared) -> Option<Wanted> {
         state = match first {
             Some(list) if list.due <= now => {
                 list.asked = Some(now);
-                return Some(list.wanted.clone());
+                return Some((list.wanted.clone(), list.doubted));
             }
             Some(list) => {
                 let wait = list.due - now;
@@ -215,24 +260,30 @@ fn next(shared: &Shared) -> Option<Wanted> {
     }
 }
 
-/// Fetches a list, and keeps it. Returns what is known of the copy then.
-fn fetch(wanted: &Wanted) -> Result<Kept, String> {
+/// Fetches a list, and keeps it. A list that `believes` says to believe may be much shorter than the copy.
+fn fetch(wanted: &Wanted, believes: bool) -> Result<News, Failure> {
     let Wanted { copy, remote, .. } = wanted;
     let known = known(wanted);
     match parent::fetch(remote, known.as_ref())? {
         Fetched::Unchanged => {
-            let known = known.ok_or("the server says that nothing has changed, but there is no copy")?;
-            let kept = Kept { checked_at: Timestamp::now(), ..known };
+            let why = || "the server says that nothing has changed, but there is no copy".to_owned();
+            let kept = Kept { checked_at: Timestamp::now(), ..known.ok_or_else(why)? };
             copy::keep(copy, None, &kept)?;
-            Ok(kept)
+            Ok(News { kept, is_new: false, skipped: None })
         }
-        Fetched::List { body, etag, last_modified } => {
-            judge::judge(&body, remote.entries)?;
-            let same = known.filter(|_| copy::is_same(copy, &body)).map(|known| known.changed_at);
-            let (url, now) = (remote.address.as_str().to_owned(), Timestamp::now());
-            let kept = Kept { url, etag, last_modified, changed_at: same.unwrap_or(now), checked_at: now };
-            copy::keep(copy, Some(&body), &kept)?;
-            Ok(kept)
+        Fetched::List { list, etag, last_modified, skipped } => {
+            let entries = judge::check(&list, remote.entries)?;
+            let before = known.as_ref().map_or(0, |known| known.entries);
+            if let Some(why) = judge::doubt(before, entries).filter(|_| !believes) {
+                return Err(Failure { why, is_doubt: true });
+            }
+            let (bytes, sha256) = Kept::digest(&list);
+            let same = known.filter(|known| (known.bytes, known.sha256) == (bytes, sha256));
+            let (is_new, now) = (same.is_none(), Timestamp::now());
+            let (url, changed_at) = (remote.address.as_str().to_owned(), same.map_or(now, |same| same.changed_at));
+            let kept = Kept { url, etag, last_modified, changed_at, checked_at: now, entries, bytes, sha256 };
+            copy::keep(copy, Some(&*list).filter(|_| is_new), &kept)?;
+            Ok(News { kept, is_new, skipped })
         }
     }
 }

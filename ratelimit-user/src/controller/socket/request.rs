@@ -200,6 +200,9 @@ pub struct RemoteList {
     pub checked_at: Option<Timestamp>,
     /// Why the last request failed. None if it did not.
     pub failure: Option<String>,
+    /// Whether the daemon knows the outcome of the last request. A daemon that starts asks first. Not in JSON.
+    #[serde(skip)]
+    pub is_known: bool,
 }
 
 impl RemoteList {

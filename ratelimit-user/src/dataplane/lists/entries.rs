@@ -53,6 +53,12 @@ impl Entries {
         addresses.chain(self.prefixes.iter().map(|source| Prefix::of(source, source.prefix)))
     }
 
+    /// Removes the entry that contains a prefix, if there is one.
+    pub(crate) fn remove_around(&mut self, inner: &Prefix) {
+        self.addresses.retain(|address| !Prefix::host(address.to_ne_bytes().into()).contains(inner));
+        self.prefixes.retain(|source| !Prefix::of(source, source.prefix).contains(inner));
+    }
+
     /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -113,6 +119,15 @@ mod tests {
         assert_eq!(entries(&all), entries(&["192.0.2.9", "10.0.0.0/8", "2001:db8::/32"]));
         assert_eq!(entries(&all).len(), 3);
         assert!(entries(&[]).is_empty());
+    }
+
+    #[test]
+    fn an_entry_around_an_address_is_removed() {
+        let mut all = entries(&["10.0.0.1", "10.0.0.2", "192.0.2.0/24", "2001:db8::/32"]);
+        for inner in ["10.0.0.2", "192.0.2.9", "2001:db8::1", "10.0.0.3"] {
+            all.remove_around(&inner.parse().unwrap());
+        }
+        assert_eq!(all, entries(&["10.0.0.1"]));
     }
 
     #[test]

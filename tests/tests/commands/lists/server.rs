@@ -47,7 +47,7 @@ fn publish(sandbox: &Sandbox, text: &str) {
 }
 
 /// Reads lines of the daemon up to one with this text.
-fn line_with(daemon: &mut Daemon, text: &str) -> String {
+pub(super) fn line_with(daemon: &mut Daemon, text: &str) -> String {
     loop {
         let line = daemon.line();
         assert!(!line.is_empty(), "the daemon has ended without {text}");
@@ -83,11 +83,14 @@ fn a_list_on_a_server_is_fetched_kept_and_followed() {
     let server = nginx(&sandbox, &authority);
     publish(&sandbox, "# feed\n10.1.0.0/16\nbad\n");
     let ca = folder.add("ca.pem", &authority.pem);
-    folder.write(&format!(
-        "interfaces = [\"eth0\"]\n[[list]]\nname = \"drop\"\nurl = \"https://127.0.0.1:8443/drop.txt?key=secret\"\n\
-         ca-file = \"{}\"\ncopy = \"{COPY}\"\n",
-        ca.display()
-    ));
+    let with_key = |key: &str| {
+        format!(
+            "interfaces = [\"eth0\"]\n[[list]]\nname = \"drop\"\nurl = \"https://127.0.0.1:8443/drop.txt?key={key}\"\n\
+             ca-file = \"{}\"\ncopy = \"{COPY}\"\n",
+            ca.display()
+        )
+    };
+    folder.write(&with_key("secret"));
     let file = folder.file();
     let checked = ratelimit.run(&format!("check {}", file.display()));
     assert_eq!(checked.status, 0, "{checked:?}");
@@ -119,6 +122,24 @@ fn a_list_on_a_server_is_fetched_kept_and_followed() {
     let log = sandbox.victim(|| fs::read_to_string(Path::new(SERVED).join("access.log")).unwrap());
     let statuses: Vec<_> = log.lines().map(|line| line.split_whitespace().nth(8).unwrap()).collect();
     assert_eq!(statuses, ["200", "304"], "{log}");
+
+    // The same list from another address makes the copy usable again.
+    folder.write(&with_key("other"));
+    line_with(&mut daemon, "drop has not been fetched yet, so the previous list stays in force");
+    let reloaded = line_with(&mut daemon, "reloaded");
+    assert!(!reloaded.contains("has not been fetched yet"), "{reloaded}");
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 1, 0, 1]), 10);
+
+    // A copy that another program has changed is fetched as a whole.
+    sandbox.victim(|| fs::write(COPY, "10.5.0.0/16\n").unwrap());
+    ratelimit.ok("reload");
+    line_with(
+        &mut daemon,
+        "drop is not as the daemon wrote it, and the next request replaces it, so the previous list",
+    );
+    let reloaded = line_with(&mut daemon, "reloaded");
+    assert!(!reloaded.contains("as the daemon wrote it"), "{reloaded}");
+    assert_eq!(sandbox.victim(|| fs::read_to_string(COPY).unwrap()), "10.1.0.0/16\n");
 
     // The list changes, and then becomes a page.
     publish(&sandbox, "10.2.0.0/16\n10.3.0.1\n");

@@ -1,11 +1,14 @@
 //! Named lists and the operator's SSH session.
 
-use std::fs;
+use std::{fs, io::Write as _, net::TcpListener};
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, Output, Ratelimit, Sandbox, stdin};
 use serde_json::json;
 
-use super::dropped;
+use super::{
+    dropped,
+    server::{line_with, request},
+};
 use crate::reload::ssh::log_in;
 
 /// Runs a command with this list in an SSH session from 10.9.0.5.
@@ -73,6 +76,40 @@ fn a_list_of_the_file_that_shuts_out_an_ssh_session_is_refused_unless_the_file_a
     assert_eq!(ratelimit.json("status")["dropped"]["packets"], 0);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 0);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 6]), 10);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_list_of_a_server_cannot_shut_out_an_ssh_session_and_does_not_block_the_file() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let listener = sandbox.victim(|| TcpListener::bind(("127.0.0.1", 0)).unwrap());
+    let port = listener.local_addr().unwrap().port();
+    folder.write(&format!(
+        "interfaces = [\"eth0\"]\n[[list]]\nname = \"drop\"\nurl = \"http://127.0.0.1:{port}/drop\"\n\
+         copy = \"/run/lists/drop\"\n"
+    ));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    let (mut stream, _) = request(&listener);
+    log_in(&sandbox, "1", "10.9.0.5", "active");
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n10.9.0.0/24\n10.8.0.1\n").unwrap();
+    let spared = "list drop: 10.9.0.0/24 left out, with the address of an SSH session; the next reload decides again";
+    let line = line_with(&mut daemon, "lists changed: drop");
+    assert!(line.contains(spared), "{line}");
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 0);
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 8, 0, 1]), 10);
+
+    // A restart with this list is not refused either.
+    daemon.end();
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    let line = line_with(&mut daemon, "in force");
+    assert!(line.contains(spared), "{line}");
+    sandbox.victim(|| fs::remove_file("/run/systemd/sessions/1").unwrap());
+    ratelimit.ok("reload");
+    line_with(&mut daemon, "lists changed: drop");
+    assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 10);
     daemon.end();
     ratelimit.ok("detach --all");
 }

@@ -15,7 +15,9 @@ pub(in crate::controller::metrics) fn families(lists: &[RemoteList]) -> Vec<Fami
     );
     for list in lists {
         let label = [("list", list.name.as_str())];
-        successful.add(label, list.failure.is_none() && list.checked_at.is_some());
+        if list.is_known {
+            successful.add(label, list.failure.is_none());
+        }
         if let Some(at) = list.checked_at {
             time.add(label, u64::try_from(at.as_second()).unwrap_or_default());
         }
