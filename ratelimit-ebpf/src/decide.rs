@@ -14,7 +14,7 @@ use ratelimit_common::{
 use crate::{
     bpf::{clock::Clock, settings},
     cells::{
-        caching,
+        caching, learned_rate,
         unknown_sources::{self, Admission},
     },
     connections::spare::{self, Answer},
@@ -92,10 +92,11 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
             Admission::Known => {}
             Admission::WithinRate => is_unknown = true,
             Admission::OverRate => {
-                return match spare::ask::<ETHERNET, FRAGS>(ctx, context, control) {
-                    Answer::Spared => Reason::OwnConnection.into(),
-                    _ => Reason::OverUnknown.into(),
-                };
+                if spare::ask::<ETHERNET, FRAGS>(ctx, context, control) == Answer::Spared {
+                    return Reason::OwnConnection.into();
+                }
+                learned_rate::count_refusal();
+                return Reason::OverUnknown.into();
             }
         }
     }
