@@ -14,7 +14,7 @@ use ratelimit_common::{
 use crate::{
     bpf::{clock::Clock, settings},
     cells::{
-        caching,
+        caching, learned_rate,
         unknown_sources::{self, Admission},
     },
     connections::spare::{self, Answer},
@@ -94,14 +94,11 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
             Admission::WithinRate => is_unknown = true,
             Admission::OverRate => match proofs::ask::ask::<ETHERNET, FRAGS>(ctx, context) {
                 Proof::Proven => {}
-                Proof::Refused => return Reason::OverUnknown.into(),
-                Proof::Answered => return Reason::SynCookie.into(),
-                Proof::Nothing => {
-                    return match spare::ask::<ETHERNET, FRAGS>(ctx, context, control) {
-                        Answer::Spared => Reason::OwnConnection.into(),
-                        _ => Reason::OverUnknown.into(),
-                    };
+                Proof::Nothing if spare::ask::<ETHERNET, FRAGS>(ctx, context, control) == Answer::Spared => {
+                    return Reason::OwnConnection.into();
                 }
+                Proof::Answered => return learned_rate::refused(Reason::SynCookie).into(),
+                Proof::Refused | Proof::Nothing => return learned_rate::refused(Reason::OverUnknown).into(),
             },
         }
     }

@@ -5,6 +5,9 @@
 //! A day has 1,440 calm minutes with packets of unknown sources. So neither a flood nor a pause makes the program forget
 //! what it has learned, and the clock of the host does not matter. A flood that stays below the rate looks calm. So the
 //! rate rises slowly: it at most doubles in 24 hours.
+//!
+//! After a reboot, a pause or a day without a calm minute, clients of long standing are unknown like everybody. For some
+//! minutes, the rate is at least [`FIRST`], so that they become known again. These minutes teach nothing.
 
 use crate::{
     boundary,
@@ -26,10 +29,14 @@ pub struct LearnedRate {
     pub refused: u64,
     /// Calm minutes so far.
     pub calm: u64,
+    /// Minutes that are left in which the rate is at least [`FIRST`], so that sources become known again.
+    pub settling: u64,
+    /// Minutes in a row that were not calm.
+    pub restless: u64,
     /// The most packets of a calm minute: of this day, and of the days before it.
     pub most: [u64; DAYS],
 }
-boundary!(LearnedRate, size 104);
+boundary!(LearnedRate, size 120);
 
 /// Nanoseconds after which the next packet ends a minute.
 pub const MINUTE: u64 = 60 * SECOND;
@@ -47,6 +54,12 @@ pub const FIRST: u64 = 60 * 100_000;
 pub const MOST: u64 = 60 * 100_000_000;
 /// Passed packets for which one may be refused in a calm minute.
 pub const TOLERANCE: u64 = 16;
+/// Nanoseconds after which a source without packets is not known any more.
+pub const PAUSE: u64 = 10 * MINUTE;
+/// Minutes in which sources become known again. A client that is not active in them would have been forgotten anyway.
+pub const SETTLING: u64 = 10;
+/// Minutes in a row that are not calm, after which sources get a chance to become known again.
+pub const RESTLESS: u64 = DAY;
 /// Part of the rate by which it rises in a minute. So often, it almost doubles in 1,441 minutes.
 pub const RISE: u64 = 2_080;
 
@@ -60,8 +73,8 @@ const BATCHES: u64 = 60_000;
 /// Returns the packets per minute in force.
 #[inline(always)]
 #[must_use]
-pub const fn in_force(per_minute: u64) -> u64 {
-    if per_minute == 0 { FIRST } else { per_minute }
+pub const fn in_force(per_minute: u64, settling: u64) -> u64 {
+    if per_minute == 0 || settling != 0 && per_minute < FIRST { FIRST } else { per_minute }
 }
 
 /// Returns the packets of a batch.
@@ -86,13 +99,38 @@ pub const fn tolerated(passed: u64) -> u64 {
     passed / TOLERANCE
 }
 
-/// Returns whether a minute that began at `begun` has ended. CPUs do not read the clock in the order in which they
+/// Returns whether a minute that began at `begun` has ended. At 0, none has begun yet. CPUs do not read the clock in the order in which they
 /// begin minutes, so it can be in the future.
 #[inline(always)]
 #[must_use]
 pub const fn has_ended(begun: u64, now: u64) -> bool {
     let elapsed = now.wrapping_sub(begun);
-    elapsed >= MINUTE && elapsed <= u64::MAX / 2
+    begun == 0 || elapsed >= MINUTE && elapsed <= u64::MAX / 2
+}
+
+/// Returns whether no source can be known any more when a minute that began at `begun` ends.
+#[inline(always)]
+#[must_use]
+pub const fn is_pause(begun: u64, now: u64) -> bool {
+    begun == 0 || now.wrapping_sub(begun) >= PAUSE
+}
+
+/// Returns the minutes that are left to become known again, and the minutes in a row that were not calm, after one more.
+#[inline(always)]
+#[must_use]
+pub const fn settle(settling: u64, restless: u64, is_calm: bool, is_pause: bool) -> (u64, u64) {
+    let restless = if is_calm { 0 } else { restless + 1 };
+    if is_pause || restless >= RESTLESS { (SETTLING, 0) } else { (settling.saturating_sub(1), restless) }
+}
+
+/// Returns the packets of a minute that count.
+#[inline(always)]
+#[must_use]
+pub const fn counted(calm: u64, settling: u64, passed: u64) -> u64 {
+    if calm < DAY {
+        return if passed > FIRST / FACTOR { FIRST / FACTOR } else { passed };
+    }
+    if settling == 0 { passed } else { 0 }
 }
 
 /// Returns the place of the day after so many calm minutes.
@@ -102,20 +140,23 @@ pub const fn place(calm: u64) -> u64 {
     calm / DAY % DAYS as u64
 }
 
-/// Returns the most packets of a day after one more calm minute. `most` is what its place had before.
+/// Returns the most packets of a day after one more calm minute in which so many counted. `most` is what its place had
+/// before.
 #[inline(always)]
 #[must_use]
-pub const fn most_of_day(most: u64, calm: u64, passed: u64) -> u64 {
+pub const fn most_of_day(most: u64, calm: u64, counted: u64) -> u64 {
     let most = if calm.is_multiple_of(DAY) { 0 } else { most };
-    let passed = if calm < DAY && passed > FIRST / FACTOR { FIRST / FACTOR } else { passed };
-    if passed > most { passed } else { most }
+    if counted > most { counted } else { most }
 }
 
-/// Returns the packets per minute to which the rate rises or falls, with this most of all days.
+/// Returns the packets per minute to which the rate rises or falls, with this most of all days. Operators see rates per
+/// second, so the most counts in full packets per second.
 #[inline(always)]
 #[must_use]
 pub const fn target(most: u64) -> u64 {
-    match most.saturating_mul(FACTOR) {
+    // The product of larger ones would need more than 64 bits.
+    let most = if most < MOST { most } else { MOST };
+    match most.div_ceil(60) * (60 * FACTOR) {
         rate if rate < LEAST => LEAST,
         rate if rate > MOST => MOST,
         rate => rate,
@@ -137,7 +178,13 @@ impl LearnedRate {
     /// Returns the packets per minute in force.
     #[must_use]
     pub const fn in_force(&self) -> u64 {
-        in_force(self.per_minute)
+        in_force(self.per_minute, self.settling)
+    }
+
+    /// Returns whether the rate is higher than the learned one, so that sources become known again.
+    #[must_use]
+    pub const fn is_raised(&self) -> bool {
+        !self.is_learning() && self.in_force() != in_force(self.per_minute, 0)
     }
 
     /// Returns whether the first day lasts.
@@ -163,8 +210,8 @@ impl LearnedRate {
     #[must_use]
     pub fn lasting(self) -> Option<Self> {
         let is_possible = |per_minute: u64| (LEAST..=MOST).contains(&per_minute);
-        let is_sane = is_possible(self.in_force()) && self.most() <= MOST && self.calm <= u64::MAX / 2;
-        is_sane.then_some(Self { begun: 0, passed: 0, refused: 0, ..self })
+        let is_sane = is_possible(in_force(self.per_minute, 0)) && self.most() <= MOST && self.calm <= u64::MAX / 2;
+        is_sane.then_some(Self { begun: 0, passed: 0, refused: 0, settling: 0, restless: 0, ..self })
     }
 }
 

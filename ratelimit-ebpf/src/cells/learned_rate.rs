@@ -7,6 +7,7 @@ use ratelimit_common::{
     cells::learned_rate::{self, BURST, MOST_COST},
     maps::control::Control,
     meters::gcra::Units,
+    reason::Reason,
 };
 
 use crate::{
@@ -41,7 +42,7 @@ pub fn batch(control: &Control) -> (Units, u64) {
     if is_on()
         && let Some(learned) = map::get()
     {
-        let per_minute = learned_rate::in_force(learned.per_minute.load());
+        let per_minute = learned.in_force();
         let batch = learned_rate::batch(per_minute);
         return (learned_rate::cost(per_minute, batch), batch);
     }
@@ -57,38 +58,47 @@ pub fn count(batch: u64, now: u64) {
         let begun = learned.begun.load();
         // Of several CPUs, one ends the minute.
         if learned_rate::has_ended(begun, now) && learned.begun.compare_exchange(begun, now).is_ok() {
-            end_minute(learned);
+            end_minute(learned, learned_rate::is_pause(begun, now));
         }
         learned.passed.add(batch);
     }
 }
 
-/// Counts a refused packet, unless the minute cannot be calm anyway. So a flood hardly writes.
+/// Counts a packet that is refused because the rate is spent, and returns the reason. In a minute that cannot be calm
+/// anyway, it does not, so that a flood hardly writes.
 #[inline(always)]
-pub fn count_refusal() {
+#[must_use]
+pub fn refused(reason: Reason) -> Reason {
     if is_on()
         && let Some(learned) = map::get()
-        && learned.refused.load() <= learned_rate::tolerated(learned_rate::in_force(learned.per_minute.load()))
+        && learned.refused.load() <= learned_rate::tolerated(learned.in_force())
     {
         learned.refused.add(1);
     }
+    reason
 }
 
 /// Learns from the minute, and decides about the rate of the next one.
 #[inline(never)]
-fn end_minute(learned: &LearnedRate) {
+fn end_minute(learned: &LearnedRate, is_pause: bool) {
     let (passed, refused, mut calm) = (learned.passed.load(), learned.refused.load(), learned.calm.load());
+    let settling = learned.settling.load();
     // Other CPUs may be counting.
     learned.passed.add(0u64.wrapping_sub(passed));
     learned.refused.add(0u64.wrapping_sub(refused));
-    if refused <= learned_rate::tolerated(passed) {
+    let is_calm = refused <= learned_rate::tolerated(passed);
+    if is_calm {
         if let Some(day) = learned.most.get(learned_rate::place(calm) as usize) {
-            day.store(learned_rate::most_of_day(day.load(), calm, passed));
+            let counted = learned_rate::counted(calm, settling, passed);
+            day.store(learned_rate::most_of_day(day.load(), calm, counted));
         }
         calm += 1;
         learned.calm.store(calm);
     }
     let most = learned.most.iter().fold(0, |most, day| most.max(day.load()));
-    let per_minute = learned_rate::in_force(learned.per_minute.load());
+    let per_minute = learned_rate::in_force(learned.per_minute.load(), 0);
     learned.per_minute.store(learned_rate::next(per_minute, calm, most));
+    let (settling, restless) = learned_rate::settle(settling, learned.restless.load(), is_calm, is_pause);
+    learned.settling.store(settling);
+    learned.restless.store(restless);
 }

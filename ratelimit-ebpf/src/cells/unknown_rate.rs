@@ -32,7 +32,6 @@ pub fn take(control: &Control, hash: u64, now: u64) -> bool {
         return false;
     }
     if !has_turn(burst, found, now, hash) {
-        learned_rate::count_refusal();
         return false;
     }
     if left == 0 {
@@ -42,7 +41,6 @@ pub fn take(control: &Control, hash: u64, now: u64) -> bool {
             budget::next(state, time, cost, burst)
         });
         if !is_taken {
-            learned_rate::count_refusal();
             budget::cut(shared, found, time, burst, || Clock::coarse(control).units());
             // If other CPUs took batches at every try, this only delays the next one.
             cpu.unknown_until.store(found.wrapping_add(cost).wrapping_sub(burst));

@@ -18,9 +18,20 @@ pub struct LearnedRate {
     pub passed: Word,
     pub refused: Word,
     pub calm: Word,
+    pub settling: Word,
+    pub restless: Word,
     pub most: [Word; DAYS],
 }
 const _: () = assert!(size_of::<LearnedRate>() == size_of::<learned_rate::LearnedRate>());
+
+impl LearnedRate {
+    /// Returns the packets per minute in force.
+    #[inline(always)]
+    #[must_use]
+    pub fn in_force(&self) -> u64 {
+        learned_rate::in_force(self.per_minute.load(), self.settling.load())
+    }
+}
 
 /// Returns what the program has learned.
 #[inline(always)]

@@ -1,8 +1,11 @@
 //! Checks whether there are enough cells, and whether unknown sources are limited.
 
-use ratelimit_common::maps::{
-    control::{Control, FEATURE_FRONT},
-    names::CELLS_MAX,
+use ratelimit_common::{
+    cells::learned_rate::{DAY, LearnedRate},
+    maps::{
+        control::{Control, FEATURE_FRONT},
+        names::CELLS_MAX,
+    },
 };
 
 use super::finding::{Check, Finding};
@@ -23,18 +26,25 @@ pub(super) fn examine(tables: &Tables, control: &Control) -> Result<Vec<Finding>
         return Ok(Vec::new());
     }
     let crowded = finding(cells::number(tables)?, cells::crowded(tables)?, gauges::max_sources(tables)? as usize);
-    let is_learned = gauges::learned_rate(tables, control)?.is_some();
-    Ok(vec![crowded, unknown(gauges::unknown_rate(tables, control)?, is_learned)])
+    let learned = gauges::learned_rate(tables, control)?;
+    Ok(vec![crowded, unknown(gauges::unknown_rate(tables, control)?, learned.as_ref())])
 }
 
 /// Returns the finding about the limit of unknown sources.
-fn unknown(rate: Option<u64>, is_learned: bool) -> Finding {
+fn unknown(rate: Option<u64>, learned: Option<&LearnedRate>) -> Finding {
     let Some(rate) = rate.map(per_second) else {
         let why =
             "In a flood from forged addresses, every packet has a new source, and no limit for each source stops it.";
         return Finding::note(Check::UnknownSources, "not limited", why).fixed_by("ratelimit set --unknown auto");
     };
-    let learned = if is_learned { ", a learned rate" } else { "" };
+    let learned = match learned {
+        Some(learned) if learned.is_learning() => {
+            format!(", which is being learned: {} of {DAY} calm minutes", learned.calm)
+        }
+        Some(learned) if learned.is_raised() => ", so that sources become known again".to_owned(),
+        Some(_) => ", a learned rate".to_owned(),
+        None => String::new(),
+    };
     Finding::ok(Check::UnknownSources, &format!("limited to {rate} in total{learned}"))
 }
 
@@ -66,10 +76,16 @@ mod tests {
 
     #[test]
     fn a_missing_limit_of_unknown_sources_is_a_note() {
-        let missing = unknown(None, false);
+        let missing = unknown(None, None);
         assert_eq!((missing.severity, missing.fix.as_deref()), (Severity::Note, Some("ratelimit set --unknown auto")));
-        assert_eq!(unknown(Some(100_000), true).what, "limited to 100k/s in total, a learned rate");
-        assert_eq!(unknown(Some(10_000), false).what, "limited to 10k/s in total");
+        let learned = |calm, settling| {
+            let learned = LearnedRate { per_minute: 60_000, calm, settling, ..LearnedRate::default() };
+            unknown(Some(learned.in_force() / 60), Some(&learned)).what
+        };
+        assert_eq!(learned(DAY, 0), "limited to 1000/s in total, a learned rate");
+        assert_eq!(learned(DAY, 1), "limited to 100k/s in total, so that sources become known again");
+        assert_eq!(learned(7, 10), "limited to 100k/s in total, which is being learned: 7 of 1440 calm minutes");
+        assert_eq!(unknown(Some(10_000), None).what, "limited to 10k/s in total");
     }
 
     #[test]

@@ -15,6 +15,8 @@ struct Host {
     learned: LearnedRate,
     refused: u64,
     minute: u64,
+    /// Whether the minute that ends was before a pause.
+    pauses: bool,
 }
 
 impl Host {
@@ -27,12 +29,15 @@ impl Host {
     fn end_minute(&mut self, passed: u64, refused: u64) {
         let learned = &mut self.learned;
         self.refused += refused;
-        if refused <= tolerated(passed) {
+        let is_calm = refused <= tolerated(passed);
+        if is_calm {
             let day = &mut learned.most[place(learned.calm) as usize];
-            *day = most_of_day(*day, learned.calm, passed);
+            *day = most_of_day(*day, learned.calm, counted(learned.calm, learned.settling, passed));
             learned.calm += 1;
         }
-        learned.per_minute = next(learned.in_force(), learned.calm, learned.most());
+        learned.per_minute = next(in_force(learned.per_minute, 0), learned.calm, learned.most());
+        let is_pause = std::mem::take(&mut self.pauses);
+        (learned.settling, learned.restless) = settle(learned.settling, learned.restless, is_calm, is_pause);
         self.minute += 1;
     }
 
@@ -93,12 +98,67 @@ fn a_flood_below_the_first_rate_teaches_no_more_than_this_rate() {
     assert_eq!(host.per_second(), 2_000);
 }
 
+/// Ten minutes of each day, the flood gets more. They teach nothing.
 #[test]
 fn no_flood_makes_the_host_forget() {
     let mut host = Host::default();
     host.days(3, site(5_000));
-    host.days(60, |_| per_minute(10_000_000));
+    let mut rates = Vec::new();
+    for _ in 0..60 * DAY {
+        host.minute(per_minute(10_000_000));
+        rates.push(host.per_second());
+    }
+    host.days(1, site(5_000));
     assert_eq!(host.per_second(), 20_000);
+    let more = rates.iter().filter(|rate| **rate == 100_000).count() as u64;
+    assert_eq!(
+        (more, rates.iter().filter(|rate| **rate == 20_000).count() as u64),
+        (59 * SETTLING + 1, 60 * DAY - more)
+    );
+}
+
+/// A site whose clients send far more than its newcomers. They are known as long as they send, and become known again if
+/// the rate is not spent for a minute.
+#[test]
+fn clients_of_long_standing_become_known_again_after_a_pause_or_a_flood() {
+    let (clients, newcomers) = (per_minute(40_000), per_minute(100));
+    let mut host = Host::default();
+    host.days(3, |_| newcomers);
+    assert_eq!(host.per_second(), 1_000);
+    host.pauses = true;
+    host.minute(newcomers);
+    // Everybody is new.
+    let refused = host.refused;
+    host.minute(clients + newcomers);
+    assert_eq!((host.refused, host.per_second()), (refused, 100_000));
+    for _ in 1..SETTLING {
+        host.minute(newcomers);
+    }
+    assert_eq!((host.per_second(), host.learned.most()), (1_000, newcomers));
+
+    // Without a pause, as when only the clients were cut off.
+    let mut minutes = 0;
+    while host.learned.settling == 0 {
+        host.minute(clients + newcomers);
+        minutes += 1;
+    }
+    assert_eq!((minutes, host.per_second()), (DAY, 100_000));
+}
+
+#[test]
+fn minutes_of_settling_neither_teach_nor_stop_the_days() {
+    let mut host = Host::default();
+    host.days(2, site(250));
+    // The minute before the first pause is one like any other.
+    host.pauses = true;
+    host.minute(per_minute(250));
+    let calm = host.learned.calm;
+    for _ in 0..8 * DAY {
+        host.pauses = true;
+        host.minute(per_minute(90_000));
+    }
+    assert_eq!((host.learned.calm, host.per_second()), (calm + 8 * DAY, 100_000));
+    assert_eq!(in_force(host.learned.per_minute, 0) / 60, 1_000);
 }
 
 /// The attacker knows the rate at every moment, and sends so much that nothing is refused.
@@ -154,13 +214,15 @@ fn one_busy_minute_does_not_raise_the_rate_at_once() {
 #[test]
 fn a_minute_ends_after_sixty_seconds_and_not_by_a_clock_that_is_behind() {
     assert!(!has_ended(5, 5 + MINUTE - 1) && has_ended(5, 5 + MINUTE));
-    assert!(!has_ended(5 + MINUTE, 5) && has_ended(0, u64::MAX / 2));
+    assert!(!has_ended(5 + MINUTE, 5) && has_ended(5, u64::MAX / 2) && has_ended(0, 1));
+    assert!(is_pause(0, 1) && is_pause(5, 5 + PAUSE) && !is_pause(5, 4 + PAUSE));
 }
 
 #[test]
 fn what_a_program_cannot_have_learned_does_not_last() {
-    let learned = LearnedRate { per_minute: LEAST, begun: 7, passed: 8, refused: 1, calm: 9, most: [10; DAYS] };
-    assert_eq!(learned.lasting(), Some(LearnedRate { begun: 0, passed: 0, refused: 0, ..learned }));
+    let before = LearnedRate { per_minute: LEAST, calm: 9, most: [10; DAYS], ..LearnedRate::default() };
+    let learned = LearnedRate { begun: 7, passed: 8, refused: 1, settling: 2, restless: 3, ..before };
+    assert_eq!(learned.lasting(), Some(before));
     assert!(LearnedRate::default().lasting().is_some());
     for wrong in [
         LearnedRate { per_minute: LEAST - 1, ..learned },
@@ -193,6 +255,7 @@ proptest! {
             let after = host.learned.in_force();
             prop_assert!((LEAST..=MOST).contains(&after));
             prop_assert!(after <= before + before / RISE || after == FIRST);
+            prop_assert!(host.learned.settling <= SETTLING && host.learned.restless < RESTLESS);
             prop_assert!(host.learned.lasting().is_some());
         }
     }

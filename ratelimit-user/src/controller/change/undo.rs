@@ -289,5 +289,5 @@ fn restore_program(instance: &mut Instance, before: Running, after: Option<Reque
     let Some(after) = after.filter(|after| *after != now) else { return instance.go_back(before) };
     // Settings that another command has changed since then stay.
     let back = now.back(&after, &before.requested());
-    if back == now { Ok(()) } else { instance.upgrade(&back) }
+    if back == now { Ok(()) } else { instance.put_back(&back) }
 }

@@ -73,9 +73,8 @@ struct Kind {
     version: u32,
 }
 
-/// The first line.
+/// The first line. Later versions may write more into it.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Head {
     format: String,
     version: u32,
@@ -160,13 +159,13 @@ pub(super) fn parse(text: &str, now: u64) -> Result<Saved, FormatError> {
     if head.debts > MOST_DEBTS || head.bans > MOST_BANS {
         return Err(wrong(1, &"more debts or bans than any instance has"));
     }
-    let learned = head.learned.map(|LearnedLine { per_minute, calm, most }| {
-        let learned = LearnedRate { per_minute, calm, most, ..LearnedRate::default() };
-        learned.lasting().ok_or_else(|| wrong(1, &"a rate of unknown sources that no program learns"))
+    // A rate that no program learns is left out. Debts and bans do not depend on it.
+    let learned = head.learned.and_then(|LearnedLine { per_minute, calm, most }| {
+        LearnedRate { per_minute, calm, most, ..LearnedRate::default() }.lasting()
     });
     // If the clock was set back, nothing has ended.
     let elapsed = now.saturating_sub(head.written);
-    let (mut saved, mut debts, mut bans) = (Saved { learned: learned.transpose()?, ..Saved::default() }, 0, 0);
+    let (mut saved, mut debts, mut bans) = (Saved { learned, ..Saved::default() }, 0, 0);
     for (at, text) in rest.split_inclusive('\n').enumerate() {
         let text = text.strip_suffix('\n').ok_or(FormatError::Incomplete)?;
         let wrong = |what: &dyn ToString| wrong(at + 2, what);

@@ -99,7 +99,7 @@ pub(super) fn upgrade(pinned: &mut Pinned, requested: &RequestedSettings) -> Res
 }
 
 /// Replaces the running program by this build's, with the requested settings.
-fn load(pinned: &mut Pinned, requested: &RequestedSettings) -> Result<(), Error> {
+pub(super) fn load(pinned: &mut Pinned, requested: &RequestedSettings) -> Result<(), Error> {
     let running = pinned.settings()?;
     let settings = requested.or(running);
     let different = |running, requested| Err(Error::Setting { running, requested });

@@ -1,4 +1,4 @@
-//! Puts debts, bans and the learned rate of an earlier instance into this one.
+//! Puts debts, bans and the learned rate of an earlier instance into this one, or the settings of an earlier time.
 
 use ratelimit_common::maps::control::FEATURE_BANS;
 
@@ -9,6 +9,7 @@ use crate::dataplane::{
         restore::{self, CheckBan, Restored},
     },
     instance::edit,
+    program::loader::RequestedSettings,
 };
 
 impl Instance {
@@ -28,5 +29,14 @@ impl Instance {
             edit::spare(self, FEATURE_BANS);
         }
         restored
+    }
+
+    /// Puts settings back. Unlike [`Self::upgrade`], this keeps what an earlier program has learned.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::upgrade`].
+    pub(crate) fn put_back(&mut self, settings: &RequestedSettings) -> Result<(), Error> {
+        edit::load(self, settings)
     }
 }

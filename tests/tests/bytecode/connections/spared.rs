@@ -2,8 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
-use ratelimit::dataplane::{program::loader::Settings, sys::link_type::FirstHeader};
+use ratelimit::dataplane::{
+    program::loader::{LEARNED, Settings},
+    sys::link_type::FirstHeader,
+};
 use ratelimit_common::{
+    cells::learned_rate::{DAY, LEAST, LearnedRate},
     limits::{
         limit::SECOND,
         policy::{Policy, SHADOW},
@@ -13,7 +17,8 @@ use ratelimit_common::{
 use ratelimit_tests::{Bytecode, PEER_IPV4, PEER_IPV6, Wrap, framed, per_second};
 
 use super::{
-    ACK, SYN, above_the_limit, answer_to, bans, forged, load, looked_up, on_the_victim, opened, opening, segment,
+    ACK, SYN, above_the_limit, answer_to, bans, datagram, forged, load, looked_up, on_the_victim, opened, opening,
+    segment,
 };
 use crate::{
     front::{Front, with_and_without_cells},
@@ -200,5 +205,30 @@ fn the_end_of_an_own_connection_passes_and_a_first_packet_does_not() {
         drop((own, peer));
         bytecode.set_time(8 * SECOND);
         assert!(!above_the_limit(&bytecode, &segment(from, to, SYN)).passes());
+    });
+}
+
+/// A server that answers this host can be unknown. What passes above the rate of unknown sources does not keep the
+/// program from learning the rate.
+#[test]
+fn only_packets_that_are_dropped_count_as_refusals_of_a_learned_rate() {
+    on_the_victim(|sandbox| {
+        let mut bytecode = Bytecode::with(Settings { unknown: LEARNED, ..crate::settings() });
+        bytecode.set_time(SECOND);
+        bytecode.set("default", per_second(1_000, 1_000));
+        let learned = LearnedRate { per_minute: LEAST, begun: SECOND, calm: DAY, ..LearnedRate::default() };
+        bytecode.tables.learned_rate.open_mut().unwrap().set(0, learned, 0).unwrap();
+        let refused = |bytecode: &Bytecode| bytecode.tables.learned_rate.open().unwrap().get(&0, 0).unwrap().refused;
+        let (own, _peer) = opened(sandbox, PEER_IPV4);
+        let (answer, other) = (answer_to(&own), datagram(own.peer_addr().unwrap(), own.local_addr().unwrap()));
+        while bytecode.reason(&answer) == Reason::WithinLimit {}
+        for _ in 0..300 {
+            assert_eq!(bytecode.reason(&answer), Reason::OwnConnection);
+        }
+        assert_eq!(refused(&bytecode), 0);
+        for _ in 0..300 {
+            assert_eq!(bytecode.reason(&other), Reason::OverUnknown);
+        }
+        assert_eq!(refused(&bytecode), 300);
     });
 }

@@ -160,9 +160,12 @@ fn the_undo_keeps_settings_that_other_commands_changed() {
     // The program still has what it had learned.
     ratelimit.ok("set --unknown auto");
     Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 1);
-    ratelimit.ok("attach eth0 --unknown 9k/s --confirm 1d");
-    take_back(&sandbox);
-    assert_eq!(ratelimit.json("status")["unknown"]["learned"]["calm_minutes"], 1);
+    for other in [None, Some("set --replies 60/s")] {
+        ratelimit.ok("attach eth0 --unknown 9k/s --confirm 1d");
+        other.map(|other| ratelimit.ok(other));
+        take_back(&sandbox);
+        assert_eq!(ratelimit.json("status")["unknown"]["learned"]["calm_minutes"], 1, "{other:?}");
+    }
     ratelimit.ok("detach --all");
 }
 

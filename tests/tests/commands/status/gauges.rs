@@ -202,8 +202,7 @@ fn a_learned_rate_is_shown_with_its_origin() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --unknown auto");
     let learned = || ratelimit.json("status")["unknown"]["learned"].clone();
-    let fresh =
-        json!({"learning": true, "calm_minutes": 0, "days": 0, "most_per_second": 0, "target_per_second": 1_000});
+    let fresh = json!({"learning": true, "calm_minutes": 0, "days": 0, "most_per_second": 0, "target_per_second": 1_000, "settling_minutes": 0});
     assert_eq!(learned(), fresh);
     // The first packet ends the minute before it.
     Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(1_000).send(&sandbox, 1_000);
@@ -212,7 +211,11 @@ fn a_learned_rate_is_shown_with_its_origin() {
     assert!(text.contains(line), "{text}");
     assert!(ratelimit.ok("why 10.9.0.5").contains("it shares 100k/s with all unknown sources"));
     let doctor = ratelimit.run("doctor eth0").stdout;
-    assert!(doctor.contains("unknown-sources: limited to 100k/s in total, a learned rate"), "{doctor}");
+    assert!(
+        doctor
+            .contains("unknown-sources: limited to 100k/s in total, which is being learned: 1 of 1440 calm minutes\n"),
+        "{doctor}"
+    );
     // An operator who sets it again lets the program learn anew.
     ratelimit.ok("set --unknown off");
     ratelimit.ok("set --unknown auto");

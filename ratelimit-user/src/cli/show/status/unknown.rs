@@ -4,7 +4,7 @@ use std::fmt;
 
 use anyhow::Result;
 use ratelimit_common::{
-    cells::learned_rate::{DAY, FACTOR, LEAST, LearnedRate, target},
+    cells::learned_rate::{DAY, FACTOR, LEAST, LearnedRate, in_force, target},
     limits::limit::{Rate, SECOND},
     maps::{control::Control, cpu::Cpu},
     reason::Reason,
@@ -41,8 +41,13 @@ struct Learned {
     days: u64,
     /// The most packets per second of a calm minute.
     most_per_second: u64,
-    /// The rate to which the present one rises.
+    /// The rate after the first day, or the one to which the learned rate rises.
     target_per_second: u64,
+    /// Minutes for which the rate is still higher than the learned one.
+    settling_minutes: u64,
+    /// The learned rate.
+    #[serde(skip)]
+    per_second: u64,
 }
 
 impl Unknown {
@@ -73,6 +78,8 @@ impl Learned {
             days: learned.days(),
             most_per_second: learned.most().div_ceil(60),
             target_per_second: target(learned.most()) / 60,
+            settling_minutes: if learned.is_raised() { learned.settling } else { 0 },
+            per_second: in_force(learned.per_minute, 0) / 60,
         }
     }
 }
@@ -80,22 +87,36 @@ impl Learned {
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in total", per_second(self.per_second))?;
-        let Some(Learned { learning, calm_minutes, days, most_per_second, target_per_second }) = &self.learned else {
-            return Ok(());
-        };
-        let most = per_second(*most_per_second);
-        if *learning {
-            return write!(f, ", learning: {calm_minutes} of {DAY} calm minutes, the most {most}");
+        let Some(learned) = &self.learned else { return Ok(()) };
+        let most = per_second(learned.most_per_second);
+        if learned.learning {
+            return write!(f, ", learning: {} of {DAY} calm minutes, the most {most}", learned.calm_minutes);
         }
-        let days = if *days == 1 { "1 day".to_owned() } else { format!("{days} days") };
-        write!(f, ", learned: {FACTOR} × {most}, the most of {days}")?;
-        if most_per_second * FACTOR < LEAST / 60 {
-            write!(f, ", is less than the least rate")?;
-        } else if self.per_second < *target_per_second {
-            write!(f, "; rises to {}, at most twofold in a day", per_second(*target_per_second))?;
+        match learned.settling_minutes {
+            0 => write!(f, ", learned: ")?,
+            minutes => {
+                let minutes = counted(minutes, "more minute");
+                write!(
+                    f,
+                    " for {minutes}, so that sources become known again, then {}: ",
+                    per_second(learned.per_second)
+                )?;
+            }
+        }
+        let days = counted(learned.days, "calm day");
+        if learned.most_per_second * FACTOR < LEAST / 60 {
+            return write!(f, "the least rate, because the most of {days} is {most}");
+        }
+        write!(f, "{FACTOR} × {most}, the most of {days}")?;
+        if learned.per_second < learned.target_per_second {
+            write!(f, "; rises to {}, at most twofold in a day", per_second(learned.target_per_second))?;
         }
         Ok(())
     }
+}
+
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn per_second(amount: u64) -> PacketRate {
@@ -122,12 +143,21 @@ mod tests {
         assert_eq!(learned(0, 0, 0), "100k/s in total, learning: 0 of 1440 calm minutes, the most 0/s");
         let most = 60 * 1_234;
         assert_eq!(learned(0, 7, most), "100k/s in total, learning: 7 of 1440 calm minutes, the most 1234/s");
-        assert_eq!(learned(4 * most, 1_440, most), "4936/s in total, learned: 4 × 1234/s, the most of 1 day");
-        assert_eq!(learned(4 * most, 1_441, most), "4936/s in total, learned: 4 × 1234/s, the most of 2 days");
+        assert_eq!(learned(4 * most, 1_440, most), "4936/s in total, learned: 4 × 1234/s, the most of 1 calm day");
+        assert_eq!(learned(4 * most, 1_441, most), "4936/s in total, learned: 4 × 1234/s, the most of 2 calm days");
         let rising =
-            "2000/s in total, learned: 4 × 1234/s, the most of 8 days; rises to 4936/s, at most twofold in a day";
+            "2000/s in total, learned: 4 × 1234/s, the most of 8 calm days; rises to 4936/s, at most twofold in a day";
         assert_eq!(learned(60 * 2_000, 99_999, most), rising);
-        let least = "1000/s in total, learned: 4 × 1/s, the most of 2 days, is less than the least rate";
+        let least = "1000/s in total, learned: the least rate, because the most of 2 calm days is 1/s";
         assert_eq!(learned(LEAST, 2_880, 3), least);
+        // The rate that a fraction more teaches is four times what is shown.
+        let rounded = "4004/s in total, learned: 4 × 1001/s, the most of 2 calm days";
+        assert_eq!(learned(target(60_001), 2_880, 60_001), rounded);
+        let mut settling = LearnedRate { per_minute: 4 * most, calm: 2_880, settling: 9, ..LearnedRate::default() };
+        settling.most[0] = most;
+        let raised = "100k/s in total for 9 more minutes, so that sources become known again, then 4936/s: 4 × 1234/s, the most of 2 calm days";
+        assert_eq!(text(Some(settling)), raised);
+        settling.calm = 9;
+        assert_eq!(text(Some(settling)), "100k/s in total, learning: 9 of 1440 calm minutes, the most 1234/s");
     }
 }

@@ -107,6 +107,18 @@ proptest! {
 }
 
 #[test]
+fn an_impossible_learned_rate_and_additions_of_later_versions_leave_the_rest_in_force() {
+    let ban = Ban { source: Prefix::of(&Source::v4([192, 0, 2, 7]), 32), service: Service::Any, left: 9, doubled: 0 };
+    let learned = LearnedRate { per_minute: LEAST, calm: 7, ..LearnedRate::default() };
+    let saved = Saved { learned: Some(learned), bans: vec![ban], ..Saved::default() };
+    let text = text(&saved, 7);
+    assert_eq!(parse(&text.replacen("\"bans\"", "\"more\":[1],\"bans\"", 1), 7), Ok(saved.clone()));
+    let impossible = text.replace(&format!("\"per_minute\":{LEAST}"), "\"per_minute\":1");
+    assert_ne!(text, impossible);
+    assert_eq!(parse(&impossible, 7), Ok(Saved { learned: None, ..saved }));
+}
+
+#[test]
 fn every_problem_is_named() {
     let head = |debts: u64, bans: u64| {
         let counts = format!("\"debts\":{debts},\"bans\":{bans}");

@@ -14,18 +14,26 @@ struct Definition {
     /// Packets of each calm minute.
     calm: Vec<u64>,
     per_minute: u64,
+    /// Minutes that are left in which sources become known again.
+    settling: u64,
 }
 
 impl Definition {
-    fn end_minute(&mut self, passed: u64, refused: u64) {
+    fn end_minute(&mut self, passed: u64, refused: u64, after: u64) {
         if refused * 16 <= passed {
             // During the first day, at most a quarter of the first rate counts.
-            self.calm.push(if self.calm.len() < DAY { passed.min(1_500_000) } else { passed });
+            let first_day = self.calm.len() < DAY;
+            self.calm.push(if first_day { passed.min(1_500_000) } else { passed * u64::from(self.settling == 0) });
         }
+        self.settling = if after >= 600 * SECOND { 10 } else { self.settling.saturating_sub(1) };
         if self.calm.len() >= DAY {
-            let target = (4 * self.most()).clamp(60_000, 6_000_000_000);
+            let target = (4 * 60 * self.most().div_ceil(60)).clamp(60_000, 6_000_000_000);
             self.per_minute = target.min(self.per_minute + self.per_minute / 2_080);
         }
+    }
+
+    fn in_force(&self) -> u64 {
+        if self.settling == 0 { self.per_minute } else { self.per_minute.max(6_000_000) }
     }
 
     /// Returns the most of a minute of this day and of the seven days before it.
@@ -52,7 +60,7 @@ impl Days {
     fn begin() -> Self {
         let bytecode = limited(LEARNED, 1 << 14);
         let (clock, walker) = (bytecode.clock(), flood(&bytecode));
-        let definition = Definition { calm: Vec::new(), per_minute: 6_000_000 };
+        let definition = Definition { calm: Vec::new(), per_minute: 6_000_000, settling: 0 };
         Self { bytecode, clock, walker, definition, left: 0, passed: 0, minute: (0, 0) }
     }
 
@@ -75,13 +83,13 @@ impl Days {
     fn minute(&mut self, after: u64) {
         self.clock.advance(after);
         let (passed, refused) = std::mem::take(&mut self.minute);
-        self.definition.end_minute(passed, refused);
+        self.definition.end_minute(passed, refused, after);
         // The first packet ends the minute only if it takes a batch.
         self.send(self.left as u32 + 1);
         let learned = self.learned();
         let found = (learned.in_force(), learned.calm, learned.most());
-        let Definition { calm, per_minute } = &self.definition;
-        assert_eq!(found, (*per_minute, calm.len() as u64, self.definition.most()));
+        let definition = &self.definition;
+        assert_eq!(found, (definition.in_force(), definition.calm.len() as u64, definition.most()));
     }
 
     /// Lets minutes pass with few packets.
@@ -143,9 +151,15 @@ fn the_program_learns_the_rate_as_it_is_defined() {
     assert!(after > before * 114 / 100 && after < before * 116 / 100, "{before} {after}");
     assert_eq!(days.learned().calm, DAY as u64 + 1);
 
-    // A pause is one minute, however long it is.
+    // A pause is one minute, however long it is. Then everybody is new, and that teaches nothing.
     days.minute(30 * 86_400 * SECOND);
-    assert_eq!(days.learned().calm, DAY as u64 + 2);
+    assert_eq!((days.learned().calm, days.per_second()), (DAY as u64 + 2, 100_000));
+    days.busy(50_000);
+    days.minutes(8);
+    assert_eq!(days.per_second(), 100_000);
+    days.minutes(1);
+    assert!(days.per_second() >= after && days.per_second() < after * 101 / 100);
+    assert_eq!(days.learned().calm, DAY as u64 + 12);
     // The busy minute is forgotten eight days later.
     for _ in 0..7 {
         days.skip_day();
@@ -175,5 +189,5 @@ fn a_flood_gets_the_learned_rate() {
 }
 
 fn of(per_minute: u64) -> LearnedRate {
-    LearnedRate { per_minute, calm: 1 << 20, ..LearnedRate::default() }
+    LearnedRate { per_minute, begun: 1, calm: 1 << 20, ..LearnedRate::default() }
 }
