@@ -187,6 +187,17 @@ mod tests {
     }
 
     #[test]
+    fn a_replay_tells_no_key() {
+        let recent = Recent::default();
+        let request = ["key", "user"].map(|name| (name.to_owned(), "c2VjcmV0".to_owned()));
+        recent.note(&BTreeMap::from(request), 1, SECOND);
+        let rule =
+            written::read("r", &toml::from_str("key = [\"key\"]\nlimits = \"1/m\"").unwrap(), &["key".to_owned()]);
+        let name = &replay(&rule.unwrap(), &recent.sample(SECOND)).worst[0].name;
+        assert!(name.starts_with("key=") && !name.contains("c2VjcmV0"), "{name}");
+    }
+
+    #[test]
     fn requests_stay_for_an_hour() {
         let recent = Recent::default();
         recent.note(&of_user(1), 1, 0);

@@ -89,7 +89,7 @@ pub(in crate::serve::console) async fn preview(console: &Arc<Console>, name: Str
             @if let Some((_, sample)) = then.as_ref().or(now.as_ref()) {
                 @if let Some(bounds) = bounds(sample) { p class="dim" { (bounds) } }
             }
-            @if let Some((replayed, _)) = &then { (clients(replayed)) }
+            @if let Some((replayed, _)) = &then { (clients(&visitor, replayed)) }
         }
         form method="post" action={ "/console/rule/" (name) "/apply" } {
             (csrf(&visitor))

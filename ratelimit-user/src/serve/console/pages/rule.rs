@@ -68,7 +68,7 @@ pub(in crate::serve::console) async fn rule(console: &Arc<Console>, name: String
                 h2 { "Clients of the last hour" }
                 p { (preview::in_words("This rule", replayed, sample)) }
                 @if let Some(bounds) = preview::bounds(sample) { p class="dim" { (bounds) } }
-                (preview::clients(replayed))
+                (preview::clients(&visitor, replayed))
             }
         }
         @if let Some(last) = &last { (last_change(&visitor, last, version, may_change)) }

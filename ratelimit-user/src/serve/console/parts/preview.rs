@@ -5,7 +5,11 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use crate::{
-    serve::recent::{Replayed, Sample},
+    serve::{
+        access::Need,
+        console::visit::Visitor,
+        recent::{Replayed, Sample},
+    },
     text::units::write_duration,
 };
 
@@ -39,10 +43,11 @@ fn span(sample: &Sample) -> String {
     }
 }
 
-/// Shows the clients with the most refused requests.
-pub(in crate::serve::console) fn clients(replayed: &Replayed) -> Markup {
+/// Shows the clients with the most refused requests to a visitor who may read about all of them. Every caller can write a
+/// rule that counts the clients of others.
+pub(in crate::serve::console) fn clients(visitor: &Visitor, replayed: &Replayed) -> Markup {
     html! {
-        @if !replayed.worst.is_empty() {
+        @if visitor.caller.may(Need::ReadAll) && !replayed.worst.is_empty() {
             div class="table" tabindex="0" role="region" aria-label="Clients" {
                 table {
                     thead {
@@ -54,7 +59,7 @@ pub(in crate::serve::console) fn clients(replayed: &Replayed) -> Markup {
                     tbody {
                         @for client in &replayed.worst {
                             tr {
-                                td { code { @if client.name.is_empty() { "all requests" } @else { (client.name) } } }
+                                td { code { (client.name) } }
                                 td class={ "number" @if client.refused > 0 { " bad" } } { (client.refused) }
                                 td class="number" { (client.requests) }
                             }
