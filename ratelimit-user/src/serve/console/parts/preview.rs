@@ -8,7 +8,7 @@ use crate::{
     serve::{
         access::Need,
         console::visit::Visitor,
-        recent::{Replayed, Sample},
+        recent::{OF_CLIENT, Replayed, Sample},
     },
     text::units::write_duration,
 };
@@ -25,13 +25,21 @@ pub(in crate::serve::console) fn in_words(rule: &str, replayed: &Replayed, sampl
 
 /// Says what the figures leave out. None if they leave out nothing.
 pub(in crate::serve::console) fn bounds(sample: &Sample) -> Option<String> {
-    let one_of = sample.one_of;
-    (one_of > 1).then(|| {
-        format!(
+    let Sample { one_of, cut, .. } = sample;
+    let mut said = Vec::new();
+    if *cut > 0 {
+        said.push(format!(
+            "{cut} clients had more than {OF_CLIENT} requests: the server remembers their last {OF_CLIENT}. A rule with \
+             a larger limit could have refused more."
+        ));
+    }
+    if *one_of > 1 {
+        said.push(format!(
             "The server remembers 1 of {one_of} clients, because all did not fit. A rule that counts several of them \
              together would have refused more."
-        )
-    })
+        ));
+    }
+    (!said.is_empty()).then(|| said.join(" "))
 }
 
 fn span(sample: &Sample) -> String {
