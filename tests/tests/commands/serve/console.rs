@@ -121,8 +121,14 @@ fn a_change_is_previewed_confirmed_and_undone_and_teams_see_only_their_rules() {
     assert_eq!(allowed(12), 4);
     let text = team.page("/console/rule/team-a-1");
     assert!(text.contains("Undo this change") && text.contains(" clients in the last "), "{text}");
-    // A rule of a team counts clients of all teams.
     assert!(!text.contains("user=12"), "{text}");
+    // The page asks for its plot by itself, without a replay.
+    let live =
+        Visitor { who: format!("{}\r\nx-live: 1", admin.who), csrf: String::new(), socket: pages.socket.clone() };
+    let text = live.page("/console/rule/team-a-1");
+    assert!(text.contains("id=\"requests\"") && !text.contains("Clients of the last"), "{text}");
+    assert_eq!(live.get("/console/rule/none").status, 404);
+    // Only those who may read all rules see the clients of all teams.
     assert!(admin.page("/console/rule/team-a-1").contains("user=12"));
     assert_eq!(team.post("/console/rule/team-a-1/undo", "version=2").status, 303);
     assert_eq!(allowed(13), 2);
