@@ -29,8 +29,8 @@ pub(in crate::serve::console) fn bounds(sample: &Sample) -> Option<String> {
     let mut said = Vec::new();
     if *cut > 0 {
         said.push(format!(
-            "{cut} clients had more than {OF_CLIENT} requests: the server remembers their last {OF_CLIENT}. A rule with \
-             a larger limit could have refused more."
+            "Clients with more than {OF_CLIENT} requests: {cut}. The server remembers the last {OF_CLIENT} of each. A \
+             rule with a larger limit could have refused more."
         ));
     }
     if *one_of > 1 {
