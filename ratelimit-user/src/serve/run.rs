@@ -24,7 +24,6 @@ use super::{
     fleet::{self, Fleet},
     grpc, http,
     in_fleet::InFleet,
-    recent::Recent,
     reload::{self, Reload, Used},
     rules::{Book, InForce, Keeper, Member, Operators, follow},
     service::Service,
@@ -91,8 +90,7 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     let in_force = InForce::new(Arc::new(Operators::of(requests)), contents.unwrap_or_default())
         .map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
     let count = in_force.count().in_words("");
-    let (service, sender) =
-        Service::new(in_force.rules(), shown_fleet, usage, stops, console.as_ref().map(|_| Recent::default()))?;
+    let (service, sender) = Service::new(in_force.rules(), shown_fleet, usage, stops, console.is_some())?;
     let service = Arc::new(service);
     service.change_tokens(tokens);
     service.change_style(style);

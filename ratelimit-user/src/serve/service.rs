@@ -51,7 +51,7 @@ impl Service {
         fleet: Arc<InFleet>,
         usage: Option<Arc<Kept>>,
         stops: Option<PathBuf>,
-        recent: Option<Recent>,
+        has_previews: bool,
     ) -> anyhow::Result<(Self, Option<Sender>)> {
         let (stops, sender) = match stops {
             Some(socket) => Some(Stops::new(socket, seed()?)).unzip(),
@@ -59,14 +59,15 @@ impl Service {
         };
         let limiter = Limiter::new(rules, seed()?);
         stops.iter().for_each(|stops: &Stops| stops.change(&limiter));
+        let clock = Clock::start();
         let service = Self {
             limiter: Current::new(limiter),
             tokens: RwLock::default(),
-            clock: Clock::start(),
+            clock,
             counts: Counts::default(),
             fleet,
             usage,
-            recent,
+            recent: has_previews.then(|| Recent::new(clock.now())),
             style: AtomicU8::new(0),
             stops,
             is_ending: AtomicBool::new(false),

@@ -29,7 +29,7 @@ pub struct Kind {
     /// The most bytes of the text.
     pub text: usize,
     /// The most entries of the log.
-    logged: usize,
+    pub logged: usize,
 }
 
 /// Rules for packets.

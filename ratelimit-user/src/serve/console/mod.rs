@@ -6,6 +6,7 @@ mod history;
 mod packets;
 mod pages;
 mod parts;
+mod places;
 mod routes;
 mod secure;
 mod state;

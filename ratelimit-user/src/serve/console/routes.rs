@@ -17,7 +17,7 @@ use super::{
     parts::page,
     secure::secure,
     state::{Call, Console},
-    visit::{Form, is_foreign, read},
+    visit::{Form, LIVE, is_foreign, read},
 };
 use crate::serve::sockets::Answers;
 
@@ -79,7 +79,8 @@ async fn answer(console: &Arc<Console>, call: Request<Incoming>) -> Response {
         let text = "The form belongs to another session. Open the page again.";
         return page::problem(Some(&visitor), StatusCode::FORBIDDEN, text);
     }
-    let call = Call { visitor, query, form, peer: head.extensions.get().copied() };
+    let is_live = head.headers.contains_key(LIVE);
+    let call = Call { visitor, query, form, peer: head.extensions.get().copied(), is_live };
     let (path, head) = (&path[..], &head);
     if is_change { act(console, path, head, call).await } else { show(console, path, call).await }
 }
@@ -96,7 +97,7 @@ fn asset(path: &[&str]) -> Option<(&'static str, &'static str)> {
 async fn show(console: &Arc<Console>, path: &[&str], call: Call) -> Response {
     match path {
         [] => overview::overview(console, &call),
-        ["rules"] => rules::rules(console, &call),
+        ["rules"] => rules::rules(console, call).await,
         ["new"] => rule::new_rule(&call),
         ["rule", name] => rule::rule(console, (*name).to_owned(), call).await,
         ["log"] => log::log(console, call).await,

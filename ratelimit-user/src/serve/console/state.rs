@@ -2,8 +2,8 @@
 
 use std::{convert::Infallible, sync::Arc};
 
+use axum::{http::StatusCode, response::Response};
 use tokio::{
-    sync::Semaphore,
     task::spawn_blocking,
     time::{MissedTickBehavior, interval},
 };
@@ -11,15 +11,14 @@ use tokio::{
 use super::{
     history::{History, STEP},
     packets::Packets,
+    parts::page::problem,
+    places::{Busy, Places, Work},
     visit::{Form, Gate, Visitor},
 };
 use crate::{
     config::requests::console::Console as Settings,
     serve::{access::Peer, rules::Book, service::Service},
 };
-
-/// Previews, changes and readers of the log at a time. Further ones wait.
-const WORK: usize = 2;
 
 /// What all pages share.
 pub(in crate::serve) struct Console {
@@ -29,7 +28,7 @@ pub(in crate::serve) struct Console {
     pub(super) history: History,
     /// Where the daemon shows packets.
     pub(super) packets: Option<Packets>,
-    work: Arc<Semaphore>,
+    places: Places,
 }
 
 /// A call of someone who has signed in.
@@ -38,6 +37,8 @@ pub(super) struct Call {
     pub(super) query: Form,
     pub(super) form: Form,
     pub(super) peer: Option<Peer>,
+    /// Whether the page itself asks for its live parts.
+    pub(super) is_live: bool,
 }
 
 impl Console {
@@ -53,7 +54,7 @@ impl Console {
             packets: settings.packets.clone().map(Packets),
             gate: Gate::new(settings, is_encrypted)?,
             history: History::default(),
-            work: Arc::new(Semaphore::new(WORK)),
+            places: Places::default(),
         })
     }
 
@@ -63,6 +64,9 @@ impl Console {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
+            let service = Arc::clone(&self.service);
+            // Freeing many requests takes a while.
+            let _ = spawn_blocking(move || service.recent.as_ref().map(|recent| recent.tidy(service.now()))).await;
             self.history.take(&self.service.limiter(), self.service.counts.decided());
             if let Some(packets) = &self.packets {
                 self.history.take_packets(packets.counts().await);
@@ -70,17 +74,29 @@ impl Console {
         }
     }
 
-    /// Does work that takes a while, and goes on if its caller does not wait. None if it has failed.
+    /// Does work that takes a while, and goes on if its visitor does not wait. An error is the answer.
     pub(super) async fn work<T: Send + 'static>(
         self: &Arc<Self>,
+        kind: Work,
+        visitor: &Visitor,
         work: impl FnOnce(&Self) -> T + Send + 'static,
-    ) -> Option<T> {
-        let place = Arc::clone(&self.work).acquire_owned().await.ok()?;
+    ) -> Result<T, Response> {
+        let place = self.places.take(kind, visitor.caller.name()).await.map_err(|Busy| {
+            let text =
+                "Your token has too many previews, readings or changes at a time. Try again when they have ended.";
+            problem(Some(visitor), StatusCode::SERVICE_UNAVAILABLE, text)
+        })?;
         let console = Arc::clone(self);
         let done = spawn_blocking(move || {
             let _place = place;
             work(&console)
         });
-        done.await.ok()
+        done.await.map_err(|_| {
+            let text = match kind {
+                Work::Read => "The page has failed.",
+                Work::Change => "The change has failed. Read the rule again.",
+            };
+            problem(Some(visitor), StatusCode::INTERNAL_SERVER_ERROR, text)
+        })
     }
 }

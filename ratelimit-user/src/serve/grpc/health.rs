@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_answer_is_serving_until_the_server_ends() {
-        let service = Arc::new(Service::new(Vec::new(), Arc::default(), None, None, None).unwrap().0);
+        let service = Arc::new(Service::new(Vec::new(), Arc::default(), None, None, false).unwrap().0);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let ask = |name: &[u8]| {
             // A message: not compressed, its length, and the field 1.

@@ -1,20 +1,26 @@
 //! The requests of the last hour, within bounds: what a rule would have refused of them.
 //!
-//! If they do not fit, only those of some clients stay. So the history of each of these clients is whole.
+//! Of each client, only the last ones stay. If they do not fit, only those of some clients stay. So a client with many
+//! requests takes no history from others.
 
 mod replay;
+mod shard;
 
 use std::{
-    collections::{BTreeMap, VecDeque, hash_map::RandomState},
+    collections::{BTreeMap, hash_map::RandomState},
     hash::BuildHasher as _,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
-pub(super) use self::replay::{Replayed, replay};
+use self::shard::{Request, Shard};
+pub(super) use self::{
+    replay::{Replayed, replay},
+    shard::OF_CLIENT,
+};
 use crate::check::ADDRESS;
 
 /// The most requests.
@@ -23,194 +29,161 @@ const MOST: usize = 1 << 16;
 const BYTES: usize = 16 << 20;
 /// The longest names and values of a request, in bytes. Longer ones are left out.
 const LONGEST: usize = 1 << 10;
-/// The bytes of an attribute beside its text, and of a request.
-const OVERHEAD: usize = 48;
 /// How long a request stays, in nanoseconds.
 const LIFE: u64 = 3_600_000_000_000;
 /// The time after which more clients are noted again, in nanoseconds.
 const CALM: u64 = LIFE / 6;
 /// The smallest part of the clients: one of 65,536.
 const SMALLEST: u64 = (1 << 16) - 1;
+/// Parts of the clients, each with a lock of its own. The first bits of a hash choose one.
+const SHARDS: usize = 1 << (u64::BITS - SHIFT);
+const SHIFT: u32 = 60;
 /// The attributes that tell clients apart. The first one that a request has counts.
 const IDENTITIES: [&str; 3] = ["user", "key", ADDRESS];
 
 /// The requests of the last hour.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Recent {
     hasher: RandomState,
     /// Requests of clients whose hash has one of these bits are left out.
     mask: AtomicU64,
-    kept: Mutex<Kept>,
-}
-
-#[derive(Debug, Default)]
-struct Kept {
-    /// Ordered by time.
-    requests: VecDeque<Arc<Request>>,
-    bytes: usize,
-    /// Since when the mask has let in all that are here.
-    since: Option<u64>,
-}
-
-/// A request.
-#[derive(Debug)]
-struct Request {
-    at: u64,
-    cost: u32,
-    hash: u64,
-    attributes: Vec<(Box<str>, Box<str>)>,
+    /// Since when the mask has let in all that are here. Who changes the mask holds it.
+    since: Mutex<u64>,
+    shards: [Mutex<Shard>; SHARDS],
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
 /// The requests of some time.
 #[derive(Debug)]
 pub(super) struct Sample {
+    /// Ordered by time.
     requests: Vec<Arc<Request>>,
     /// Random and secret.
     seed: [u64; 2],
     /// One of so many clients is in it.
     pub(super) one_of: u64,
+    /// Clients that had more requests in this time than are in it.
+    pub(super) cut: usize,
     /// The time that it covers.
     pub(super) span: Duration,
 }
 
-impl Request {
-    fn bytes(&self) -> usize {
-        let each = self.attributes.iter().map(|(name, value)| OVERHEAD + name.len() + value.len());
-        OVERHEAD + each.sum::<usize>()
-    }
-}
-
 impl Recent {
+    pub(super) fn new(now: u64) -> Self {
+        Self {
+            hasher: RandomState::default(),
+            mask: AtomicU64::default(),
+            since: Mutex::new(now),
+            shards: Default::default(),
+            requests: AtomicUsize::default(),
+            bytes: AtomicUsize::default(),
+        }
+    }
+
     /// Notes a request. One that costs nothing asks only what would be.
     pub(super) fn note(&self, attributes: &BTreeMap<String, String>, cost: u32, now: u64) {
         let length: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
         let identity = IDENTITIES.iter().find_map(|name| attributes.get(*name));
         // Without a name, each request stands for itself.
         let hash = identity.map_or_else(|| self.hasher.hash_one(now), |value| self.hasher.hash_one(value));
-        if cost == 0 || length > LONGEST || hash & self.mask.load(Ordering::Relaxed) != 0 {
+        if cost == 0 || length > LONGEST || hash & self.mask.load(Relaxed) != 0 {
             return;
         }
-        let boxed = |(name, value): (&String, &String)| (name.as_str().into(), value.as_str().into());
-        let request = Request { at: now, cost, hash, attributes: attributes.iter().map(boxed).collect() };
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        self.add(&mut kept, request, now);
+        let request = Arc::new(Request::new(attributes, cost, now));
+        let bytes = BYTES - request.bytes();
+        if self.is_above(MOST - 1, bytes) {
+            self.note_fewer(bytes);
+        }
+        let shard = self.shards.get((hash >> SHIFT) as usize);
+        // What is removed is freed without the lock.
+        let _removed = shard.and_then(|shard| {
+            let mut shard = lock(shard);
+            // The mask may have changed meanwhile.
+            let is_out = hash & self.mask.load(Relaxed) != 0 || self.is_above(MOST - 1, bytes);
+            if is_out { None } else { self.counted(&mut shard, |shard| shard.add(hash, request)) }
+        });
     }
 
-    fn add(&self, kept: &mut Kept, request: Request, now: u64) {
-        kept.since.get_or_insert(now);
-        kept.expire(now);
-        let mask = self.mask.load(Ordering::Relaxed);
-        let is_calm = kept.since.is_some_and(|since| since.saturating_add(CALM) < now);
-        if mask > 0 && is_calm && kept.requests.len() < MOST / 4 && kept.bytes < BYTES / 4 {
-            self.mask.store(mask >> 1, Ordering::Relaxed);
-            kept.since = Some(now);
-        }
-        let bytes = request.bytes();
-        while kept.requests.len() >= MOST || kept.bytes + bytes > BYTES {
-            let mask = self.mask.load(Ordering::Relaxed);
-            if mask < SMALLEST {
-                let mask = mask << 1 | 1;
-                self.mask.store(mask, Ordering::Relaxed);
-                kept.requests.retain(|request| request.hash & mask == 0);
-                kept.bytes = kept.requests.iter().map(|request| request.bytes()).sum();
-            } else if let Some(oldest) = kept.requests.pop_front() {
-                kept.bytes -= oldest.bytes();
-                kept.since = Some(oldest.at);
-            } else {
-                break;
+    fn is_above(&self, requests: usize, bytes: usize) -> bool {
+        self.requests.load(Relaxed) > requests || self.bytes.load(Relaxed) > bytes
+    }
+
+    /// Changes a shard, and counts what that adds and removes.
+    fn counted<T>(&self, shard: &mut Shard, change: impl FnOnce(&mut Shard) -> T) -> T {
+        let (requests, bytes) = (shard.requests, shard.bytes);
+        let done = change(shard);
+        self.requests.fetch_add(shard.requests.wrapping_sub(requests), Relaxed);
+        self.bytes.fetch_add(shard.bytes.wrapping_sub(bytes), Relaxed);
+        done
+    }
+
+    /// Leaves out half of the clients, until the others have so few bytes. No thread waits if another one does it.
+    fn note_fewer(&self, bytes: usize) {
+        let Ok(_turn) = self.since.try_lock() else { return };
+        let mut mask = self.mask.load(Relaxed);
+        while mask < SMALLEST && self.is_above(MOST - 1, bytes) {
+            mask = mask << 1 | 1;
+            self.mask.store(mask, Relaxed);
+            for shard in &self.shards {
+                let removed = self.counted(&mut lock(shard), |shard| shard.leave_out(mask));
+                drop(removed);
             }
         }
-        if request.hash & self.mask.load(Ordering::Relaxed) == 0 {
-            kept.bytes += bytes;
-            kept.requests.push_back(Arc::new(request));
+    }
+
+    /// Forgets requests that are older than an hour. Notes more clients again if there has been room for a while.
+    pub(super) fn tidy(&self, now: u64) {
+        for shard in &self.shards {
+            let removed = self.counted(&mut lock(shard), |shard| shard.expire(now.saturating_sub(LIFE)));
+            drop(removed);
+        }
+        let mut since = lock(&self.since);
+        let mut mask = self.mask.load(Relaxed);
+        if mask == 0 || since.saturating_add(CALM) >= now {
+            return;
+        }
+        let (mut requests, mut bytes) = (self.requests.load(Relaxed), self.bytes.load(Relaxed));
+        while mask > 0 && requests < MOST / 4 && bytes < BYTES / 4 {
+            // Twice the clients are expected to have twice the requests.
+            (mask, requests, bytes) = (mask >> 1, 2 * requests, 2 * bytes);
+            *since = now;
+        }
+        self.mask.store(mask, Relaxed);
+    }
+
+    /// Returns the requests of the last hour, as far as all those of the noted clients are known.
+    pub(super) fn sample(&self, now: u64) -> Sample {
+        self.tidy(now);
+        let mut found = Vec::new();
+        let (mask, since) = self.bounds();
+        let before = (mask, since.max(now.saturating_sub(LIFE)));
+        let cut = self.shards.iter().map(|shard| lock(shard).read(before, &mut found)).sum();
+        // Other clients may have been left out or let in meanwhile.
+        let (mask, since) = self.bounds();
+        let (mask, since) = (mask | before.0, since.max(before.1));
+        let mut requests: Vec<_> =
+            found.into_iter().filter(|(hash, request)| hash & mask == 0 && request.at >= since).collect();
+        requests.sort_by_key(|(_, request)| request.at);
+        Sample {
+            requests: requests.into_iter().map(|(_, request)| request).collect(),
+            seed: [0, 1].map(|number: u8| self.hasher.hash_one(number)),
+            one_of: mask + 1,
+            cut,
+            span: Duration::from_nanos(now.saturating_sub(since).min(LIFE)),
         }
     }
 
-    /// Returns the requests of the last hour.
-    pub(super) fn sample(&self, now: u64) -> Sample {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.expire(now);
-        let span = now.saturating_sub(kept.since.unwrap_or(now)).min(LIFE);
-        Sample {
-            requests: kept.requests.iter().cloned().collect(),
-            seed: [0, 1].map(|number: u8| self.hasher.hash_one(number)),
-            one_of: self.mask.load(Ordering::Relaxed) + 1,
-            span: Duration::from_nanos(span),
-        }
+    /// Returns which clients are left out, and since when.
+    fn bounds(&self) -> (u64, u64) {
+        let since = lock(&self.since);
+        (self.mask.load(Relaxed), *since)
     }
 }
 
-impl Kept {
-    fn expire(&mut self, now: u64) {
-        while self.requests.front().is_some_and(|oldest| oldest.at.saturating_add(LIFE) < now) {
-            self.bytes -= self.requests.pop_front().map_or(0, |oldest| oldest.bytes());
-        }
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::requests::written;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    fn of_user(user: usize) -> BTreeMap<String, String> {
-        BTreeMap::from([("user".to_owned(), user.to_string()), ("operation".to_owned(), "a".to_owned())])
-    }
-
-    fn replayed(recent: &Recent, keys: &str, now: u64) -> Replayed {
-        let rule = written::read("r", &toml::from_str(keys).unwrap(), &["user".to_owned(), "operation".to_owned()]);
-        replay(&rule.unwrap(), &recent.sample(now))
-    }
-
-    #[test]
-    fn a_replay_counts_the_clients_that_a_rule_would_have_refused() {
-        let recent = Recent::default();
-        // Twelve clients ask once per second for a minute, and 28 others once in 20 seconds.
-        for second in 0..60 {
-            (0..12).for_each(|user| recent.note(&of_user(user), 1, second * SECOND));
-            if second % 20 == 0 {
-                (12..40).for_each(|user| recent.note(&of_user(user), 1, second * SECOND));
-            }
-        }
-        recent.note(&of_user(50), 0, 59 * SECOND);
-        let window = "algorithm = \"sliding-log\"\nkey = \"user\"\n";
-        let found = replayed(&recent, &format!("{window}limits = \"10/m\""), 60 * SECOND);
-        assert_eq!((found.clients, found.hit, found.requests, found.refused), (40, 12, 12 * 60 + 28 * 3, 12 * 50));
-        assert_eq!((found.worst.len(), found.worst[0].requests, found.worst[0].refused), (10, 60, 50));
-        let found = replayed(&recent, &format!("{window}limits = \"2/m\""), 60 * SECOND);
-        assert_eq!((found.clients, found.hit), (40, 40));
-        let found =
-            replayed(&recent, &format!("{window}limits = \"2/m\"\nmatch = {{ operation = \"b\" }}"), 60 * SECOND);
-        assert_eq!((found.clients, found.hit), (0, 0));
-    }
-
-    #[test]
-    fn requests_stay_for_an_hour() {
-        let recent = Recent::default();
-        recent.note(&of_user(1), 1, 0);
-        recent.note(&of_user(2), 1, 30 * 60 * SECOND);
-        assert_eq!(recent.sample(LIFE + SECOND).requests.len(), 1);
-        assert_eq!(recent.sample(LIFE + SECOND).span, Duration::from_secs(3_600));
-        assert_eq!(recent.sample(2 * LIFE).requests.len(), 0);
-    }
-
-    #[test]
-    fn a_flood_of_clients_leaves_whole_histories_of_some_of_them_within_the_bounds() {
-        let recent = Recent::default();
-        for round in 0..4 {
-            (0..40_000).for_each(|user| recent.note(&of_user(user), 1, round * SECOND));
-        }
-        let sample = recent.sample(4 * SECOND);
-        assert!(sample.one_of >= 2 && sample.requests.len() <= MOST, "{} {}", sample.one_of, sample.requests.len());
-        let bytes: usize = sample.requests.iter().map(|request| request.bytes()).sum();
-        assert!(bytes <= BYTES && bytes == recent.kept.lock().unwrap().bytes);
-        let found = replayed(&recent, "key = \"user\"\nlimits = \"1/h\"", 4 * SECOND);
-        assert_eq!(found.requests, 4 * found.clients as u64);
-        assert!(found.clients > 10_000, "{}", found.clients);
-        // A single client that asks again and again takes no more than the bounds.
-        (0..2 * MOST as u64).for_each(|_| recent.note(&of_user(1), 1, 5 * SECOND));
-        assert!(recent.sample(5 * SECOND).requests.len() <= MOST);
-    }
-}
+mod tests;

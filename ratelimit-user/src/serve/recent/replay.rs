@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 
 use super::Sample;
-use crate::check::{Counted, Limiter, Record, Refusal, Rule};
+use crate::{
+    check::{Counted, Limiter, Record, Refusal, Rule},
+    usage::label,
+};
 
 /// The clients of an answer.
 const WORST: usize = 10;
@@ -26,7 +29,7 @@ pub(in crate::serve) struct Replayed {
 /// A client.
 #[derive(Debug, Default, Clone)]
 pub(in crate::serve) struct Client {
-    /// Its attributes and their values.
+    /// Its attributes and their values, without secrets.
     pub(in crate::serve) name: String,
     pub(in crate::serve) requests: u64,
     pub(in crate::serve) refused: u64,
@@ -38,10 +41,7 @@ struct Clients(HashMap<u128, Client>);
 impl Clients {
     fn of(&mut self, counted: &Counted<'_>) -> &mut Client {
         let (_, client) = counted.id();
-        self.0.entry(client).or_insert_with(|| {
-            let name = counted.client().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
-            Client { name, ..Client::default() }
-        })
+        self.0.entry(client).or_insert_with(|| Client { name: label(counted.client()), ..Client::default() })
     }
 }
 

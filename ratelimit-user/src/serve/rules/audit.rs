@@ -1,6 +1,7 @@
 //! The log of all changes: one JSON line each.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     fs::{self, File, OpenOptions},
     io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
@@ -9,7 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{entry::Entry, file::beside};
@@ -123,14 +124,17 @@ impl Audit {
     }
 }
 
-/// Returns the last changes of these files, the newest first. There are fewer than `most` if they are large. A line that is
-/// being written is left out.
-pub(super) fn last(files: Vec<File>, most: usize) -> io::Result<Vec<Value>> {
+/// Returns the last changes of wanted rules in these files, the newest first. There are fewer than `most` if they are large.
+/// A line that is being written is left out.
+pub(super) fn last(files: Vec<File>, most: usize, wanted: &dyn Fn(&str) -> bool) -> io::Result<Vec<Value>> {
     let mut lines: VecDeque<String> = VecDeque::new();
     let mut bytes = 0;
     for file in files {
         for line in BufReader::new(file).lines() {
             let line = line?;
+            if !serde_json::from_str(&line).is_ok_and(|Named { name }| wanted(&name)) {
+                continue;
+            }
             bytes += line.len();
             lines.push_back(line);
             while lines.len() > most || (bytes > ANSWER && lines.len() > 1) {
@@ -139,6 +143,13 @@ pub(super) fn last(files: Vec<File>, most: usize) -> io::Result<Vec<Value>> {
         }
     }
     Ok(lines.iter().rev().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+/// What tells the rule of a change.
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
 }
 
 /// A line of the log that can still be taken back.

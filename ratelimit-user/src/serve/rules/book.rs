@@ -197,7 +197,12 @@ impl Book {
 
     /// Returns the last changes, the newest first.
     pub(in crate::serve) fn log(&self, most: usize) -> Result<Vec<Value>, RuleError> {
-        Ok(self.last_changes()?(most)?)
+        self.log_of(most, &|_| true)
+    }
+
+    /// Returns the last changes of rules with wanted names, the newest first. Changes of other rules take no place.
+    pub(in crate::serve) fn log_of(&self, most: usize, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Value>, RuleError> {
+        Ok(self.last_changes()?(most, wanted)?)
     }
 
     /// Returns what reads the log, while changes go on.

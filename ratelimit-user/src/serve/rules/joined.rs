@@ -15,7 +15,10 @@ use crate::{
     controller::notify::journal::Level,
     fleet::{
         engine::Engine,
-        kept::{followed::News, rules::Version},
+        kept::{
+            followed::News,
+            rules::{REQUESTS, Version},
+        },
     },
     text::excerpt::message,
 };
@@ -101,9 +104,11 @@ impl Store for Joined {
         let unread = |error: &str| StoreError::Unreachable(format!("the log of changes cannot be read: {error}"));
         let engine = shared.engine().map_err(|_| unread("the engine of the fleet does not answer"))?;
         let (store, runtime) = (shared.followed.store().clone(), shared.member.runtime.clone());
-        Ok(Box::new(move |most| {
-            let texts = runtime.block_on(store.texts(&engine, most)).map_err(|error| unread(&error.to_string()))?;
-            Ok(texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
+        Ok(Box::new(move |most, wanted| {
+            let texts = runtime.block_on(store.texts(&engine, REQUESTS.logged));
+            let texts = texts.map_err(|error| unread(&error.to_string()))?;
+            let all = texts.iter().filter_map(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+            Ok(all.filter(|entry| entry["name"].as_str().is_some_and(wanted)).take(most).collect())
         }))
     }
 }

@@ -64,6 +64,6 @@ impl Store for Local {
     fn log(&self) -> Result<ReadLog, StoreError> {
         let unread = |error: std::io::Error| StoreError::Unusable(format!("the log of changes: {error}"));
         let files = self.audit.files().map_err(unread)?;
-        Ok(Box::new(move |most| audit::last(files, most).map_err(unread)))
+        Ok(Box::new(move |most, wanted| audit::last(files, most, wanted).map_err(unread)))
     }
 }

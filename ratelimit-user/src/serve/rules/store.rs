@@ -50,8 +50,8 @@ impl Write<'_> {
     }
 }
 
-/// Returns so many of the last changes, the newest first.
-pub(super) type ReadLog = Box<dyn FnOnce(usize) -> Result<Vec<Value>, StoreError> + Send>;
+/// Returns so many of the last changes of wanted rules, the newest first.
+pub(super) type ReadLog = Box<dyn FnOnce(usize, &dyn Fn(&str) -> bool) -> Result<Vec<Value>, StoreError> + Send>;
 
 /// A place for rules of callers, with the log of their changes.
 pub(super) trait Store: Send {

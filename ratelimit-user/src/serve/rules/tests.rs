@@ -194,7 +194,12 @@ fn a_log_is_read_while_a_rule_is_changed() {
     // The read goes on after the turn of changes.
     let read = book.last_changes().unwrap();
     write(&book, "a", Some(1), "2/s").unwrap();
-    assert!(!read(9).unwrap().is_empty());
+    assert!(!read(9, &|_| true).unwrap().is_empty());
+    // Changes of others take no place.
+    assert_eq!(book.log_of(1, &|name| name == "b").unwrap().len(), 0);
+    write(&book, "b", None, "1/s").unwrap();
+    let log = book.log_of(1, &|name| name == "a").unwrap();
+    assert_eq!((log.len(), &log[0]["name"], &log[0]["version"]), (1, &"a".into(), &2.into()));
 }
 
 #[test]
@@ -284,7 +289,7 @@ fn a_log_begins_a_new_file_and_keeps_one_older_one() {
     }
     let size = |path: &Path| fs::metadata(path).unwrap().len();
     assert!(size(&folder.log()) <= 2_000 && size(&folder.0.join("rules.toml.log.1")) <= 2_000);
-    let versions: Vec<_> = audit::last(audit.files().unwrap(), 10)
+    let versions: Vec<_> = audit::last(audit.files().unwrap(), 10, &|_| true)
         .unwrap()
         .iter()
         .map(|entry| entry["version"].as_u64().unwrap())

@@ -107,6 +107,7 @@ fn a_change_is_previewed_confirmed_and_undone_and_teams_see_only_their_rules() {
     let text = preview.body.as_str().unwrap();
     let expected = "The new rule would have refused 3 of 5 clients in the last ";
     assert!(preview.status == 200 && text.contains(expected) && text.contains("9 of 17 requests"), "{text}");
+    assert!(!text.contains("user=1"), "{text}");
     assert_eq!(team.get("/console/rule/team-a-1").status, 404, "a preview has changed something");
     let applied = team.post("/console/rule/team-a-1/apply", rule);
     assert_eq!((applied.status, applied.header("location")), (303, Some("/console/rule/team-a-1?done=1")));
@@ -119,7 +120,16 @@ fn a_change_is_previewed_confirmed_and_undone_and_teams_see_only_their_rules() {
     assert_eq!(team.post("/console/rule/team-a-1/apply", &format!("version=1&{changed}")).status, 409);
     assert_eq!(allowed(12), 4);
     let text = team.page("/console/rule/team-a-1");
-    assert!(text.contains("Undo this change") && text.contains("user=12"), "{text}");
+    assert!(text.contains("Undo this change") && text.contains(" clients in the last "), "{text}");
+    assert!(!text.contains("user=12"), "{text}");
+    // The page asks for its plot by itself, without a replay.
+    let live =
+        Visitor { who: format!("{}\r\nx-live: 1", admin.who), csrf: String::new(), socket: pages.socket.clone() };
+    let text = live.page("/console/rule/team-a-1");
+    assert!(text.contains("id=\"requests\"") && !text.contains("Clients of the last"), "{text}");
+    assert_eq!(live.get("/console/rule/none").status, 404);
+    // Only those who may read all rules see the clients of all teams.
+    assert!(admin.page("/console/rule/team-a-1").contains("user=12"));
     assert_eq!(team.post("/console/rule/team-a-1/undo", "version=2").status, 303);
     assert_eq!(allowed(13), 2);
     assert_eq!(team.post("/console/rule/team-a-1/undo", "version=2").status, 409);

@@ -6,7 +6,7 @@ use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 
 use super::{
-    log::{Logged, changes},
+    log::{Logged, MOST, changes_of},
     rule::replayed,
 };
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
                 page::{answer, csrf, page, problem, see},
                 preview::{bounds, clients, in_words},
             },
+            places::Work,
             state::{Call, Console},
             visit::{Form, Visitor},
         },
@@ -61,15 +62,15 @@ pub(in crate::serve::console) async fn preview(console: &Arc<Console>, name: Str
         Ok(wanted) => wanted,
         Err(problem) => return wrong(&visitor, &name, &Fields::of_form(&form), &form, &problem),
     };
-    let rule = match keys.as_ref().map(|keys| console.book.check(&name, keys)).transpose() {
-        Ok(rule) => rule,
-        Err(error) => return wrong(&visitor, &name, &fields, &form, &error.to_string()),
-    };
-    let wanted = name.clone();
-    let Some((then, now)) =
-        console.work(move |console| (then(console, rule.as_ref()), replayed(console, &wanted))).await
-    else {
-        return problem(Some(&visitor), StatusCode::INTERNAL_SERVER_ERROR, "The preview has failed.");
+    let (wanted, new) = (name.clone(), keys.clone());
+    let found = console.work(Work::Read, &visitor, move |console| {
+        let rule = new.map(|keys| console.book.check(&wanted, &keys)).transpose()?;
+        Ok::<_, RuleError>((then(console, rule.as_ref()), replayed(console, &wanted)))
+    });
+    let (then, now) = match found.await {
+        Ok(Ok(both)) => both,
+        Ok(Err(error)) => return wrong(&visitor, &name, &fields, &form, &error.to_string()),
+        Err(answer) => return answer,
     };
     let in_force = console.book.in_force();
     let old = in_force.get(&name).map(|(_, keys)| keys);
@@ -89,7 +90,7 @@ pub(in crate::serve::console) async fn preview(console: &Arc<Console>, name: Str
             @if let Some((_, sample)) = then.as_ref().or(now.as_ref()) {
                 @if let Some(bounds) = bounds(sample) { p class="dim" { (bounds) } }
             }
-            @if let Some((replayed, _)) = &then { (clients(replayed)) }
+            @if let Some((replayed, _)) = &then { (clients(&visitor, replayed)) }
         }
         form method="post" action={ "/console/rule/" (name) "/apply" } {
             (csrf(&visitor))
@@ -128,32 +129,29 @@ pub(in crate::serve::console) async fn undo(console: &Arc<Console>, name: String
     if let Some(refused) = may_not(&visitor, &name) {
         return refused;
     }
-    let (caller, wanted, version) = (visitor.caller.clone(), name.clone(), form.number("version"));
-    let found = console.work(move |console| {
-        let all = changes(&console.book, &caller)?.into_iter();
-        Ok::<_, RuleError>(all.filter(|logged| logged.name == wanted).find(|logged| Some(logged.version) == version))
+    let (wanted, version) = (name.clone(), form.number("version"));
+    let found = console.work(Work::Change, &visitor, move |console| {
+        let mut all = changes_of(&console.book, &wanted, MOST)?.into_iter();
+        Ok::<_, RuleError>(all.find(|logged| Some(logged.version) == version))
     });
     match found.await {
-        Some(Ok(Some(Logged { version, old, new, .. }))) => {
+        Ok(Ok(Some(Logged { version, old, new, .. }))) => {
             let expected = new.is_some().then_some(version);
             change(console, visitor, peer, Change { name, expected, keys: old }).await
         }
-        Some(Err(error)) => refused(&visitor, &error),
-        Some(Ok(None)) => problem(Some(&visitor), StatusCode::NOT_FOUND, "The log has no such change any more."),
-        None => problem(Some(&visitor), StatusCode::INTERNAL_SERVER_ERROR, "The log cannot be read."),
+        Ok(Err(error)) => refused(&visitor, &error),
+        Ok(Ok(None)) => problem(Some(&visitor), StatusCode::NOT_FOUND, "The log has no such change any more."),
+        Err(answer) => answer,
     }
 }
 
 async fn change(console: &Arc<Console>, visitor: Visitor, peer: Option<Peer>, change: Change) -> Response {
     let author = Author { token: visitor.caller.name().to_owned(), address: peer.map(|Peer(address)| address) };
     let path = format!("/console/rule/{}", change.name);
-    match console.work(move |console| console.book.change(&author, &change)).await {
-        Some(Ok(done)) => see(&format!("{path}?done={}", done.version)),
-        Some(Err(error)) => refused(&visitor, &error),
-        None => {
-            let text = "The change has failed. Read the rule again.";
-            problem(Some(&visitor), StatusCode::INTERNAL_SERVER_ERROR, text)
-        }
+    match console.work(Work::Change, &visitor, move |console| console.book.change(&author, &change)).await {
+        Ok(Ok(done)) => see(&format!("{path}?done={}", done.version)),
+        Ok(Err(error)) => refused(&visitor, &error),
+        Err(answer) => answer,
     }
 }
 

@@ -10,12 +10,13 @@ use super::rules::search_form;
 use crate::{
     config::requests::{json, written::Keys},
     serve::{
-        access::{Caller, Need},
+        access::Need,
         console::{
             parts::{
                 difference::difference,
                 page::{answer, moment, page, part, problem},
             },
+            places::Work,
             state::{Call, Console},
         },
         rules::{Book, RuleError},
@@ -23,7 +24,7 @@ use crate::{
 };
 
 /// The changes that are read.
-const MOST: usize = 1_000;
+pub(super) const MOST: usize = 1_000;
 
 /// One change.
 pub(super) struct Logged {
@@ -55,32 +56,33 @@ impl Logged {
             who,
         })
     }
-
-    fn may_be_read_by(&self, caller: &Caller) -> bool {
-        caller.may(Need::ReadAll) || caller.may(Need::Read(&self.name))
-    }
 }
 
-/// Returns the last changes that a caller may read, the newest first.
-pub(super) fn changes(book: &Book, caller: &Caller) -> Result<Vec<Logged>, RuleError> {
-    match book.log(MOST) {
-        Ok(entries) => {
-            Ok(entries.iter().filter_map(Logged::of).filter(|logged| logged.may_be_read_by(caller)).collect())
-        }
+/// Returns the last changes of rules with wanted names, the newest first.
+fn changes(book: &Book, most: usize, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Logged>, RuleError> {
+    match book.log_of(most, wanted) {
+        Ok(entries) => Ok(entries.iter().filter_map(Logged::of).collect()),
         // Without rules of callers, there are no changes of them.
         Err(RuleError::NoStore) => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }
 
+/// Returns the last changes of a rule, the newest first.
+pub(super) fn changes_of(book: &Book, name: &str, most: usize) -> Result<Vec<Logged>, RuleError> {
+    changes(book, most, &|this| this == name)
+}
+
 /// Shows the last changes whose rule or token has the searched text.
 pub(in crate::serve::console) async fn log(console: &Arc<Console>, call: Call) -> Response {
     let Call { visitor, query, .. } = call;
     let caller = visitor.caller.clone();
-    let rows = match console.work(move |console| changes(&console.book, &caller)).await {
-        Some(Ok(rows)) => rows,
-        Some(Err(error)) => return problem(Some(&visitor), StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
-        None => return problem(Some(&visitor), StatusCode::INTERNAL_SERVER_ERROR, "The log cannot be read."),
+    let may_read = move |name: &str| caller.may(Need::Read(name));
+    let found = console.work(Work::Read, &visitor, move |console| changes(&console.book, MOST, &may_read));
+    let rows = match found.await {
+        Ok(Ok(rows)) => rows,
+        Ok(Err(error)) => return problem(Some(&visitor), StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
+        Err(answer) => return answer,
     };
     let search = query.get("q");
     let rows = rows.into_iter().filter(|row| row.name.contains(search) || row.who.contains(search)).collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 
-use super::log::{Logged, changes};
+use super::log::{Logged, changes_of};
 use crate::{
     config::requests::written::Keys,
     serve::{
@@ -18,6 +18,7 @@ use crate::{
                 plot::plot,
                 preview,
             },
+            places::Work,
             state::{Call, Console},
             visit::Visitor,
         },
@@ -27,28 +28,35 @@ use crate::{
 
 /// Shows a rule. One that was deleted can be restored.
 pub(in crate::serve::console) async fn rule(console: &Arc<Console>, name: String, call: Call) -> Response {
-    let Call { visitor, query, .. } = call;
+    let Call { visitor, query, is_live, .. } = call;
     if !visitor.caller.may(Need::Read(&name)) {
         return problem(Some(&visitor), StatusCode::FORBIDDEN, "Your token may not read this rule.");
     }
-    let (caller, wanted) = (visitor.caller.clone(), name.clone());
-    let found = console.work(move |console| {
-        let last = changes(&console.book, &caller).ok();
-        let last = last.and_then(|all| all.into_iter().find(|logged| logged.name == wanted));
-        (last, replayed(console, &wanted))
-    });
-    let Some((last, replayed)) = found.await else {
-        return problem(Some(&visitor), StatusCode::INTERNAL_SERVER_ERROR, "The rule cannot be read.");
+    if is_live {
+        return live(console, &visitor, &name);
+    }
+    let wanted = name.clone();
+    let found = console
+        .work(Work::Read, &visitor, move |console| (changes_of(&console.book, &wanted, 1), replayed(console, &wanted)));
+    let (changes, replayed) = match found.await {
+        Ok(both) => both,
+        Err(answer) => return answer,
     };
     let in_force = console.book.in_force();
     let kept = in_force.get(&name);
+    let (last, unread) = match changes {
+        Ok(changes) => (changes.into_iter().next(), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
     if kept.is_none() && last.is_none() {
-        return problem(Some(&visitor), StatusCode::NOT_FOUND, "There is no such rule.");
+        return match unread {
+            Some(text) => problem(Some(&visitor), StatusCode::SERVICE_UNAVAILABLE, &text),
+            None => problem(Some(&visitor), StatusCode::NOT_FOUND, "There is no such rule."),
+        };
     }
     let (version, keys) = kept.unzip();
     let version = version.flatten();
     let may_change = visitor.caller.may(Need::Change(&name)) && !in_force.is_of_operator(&name);
-    let samples = console.history.of_rule(&name);
     let content = html! {
         @if query.has("done") {
             section class="note" role="status" { "Version " (query.get("done")) " is in force. The change can be undone below." }
@@ -57,24 +65,37 @@ pub(in crate::serve::console) async fn rule(console: &Arc<Console>, name: String
             Some(keys) => (what(keys, version)),
             None => section { p { "This rule is not in force: it was deleted." } }
         }
-        @if keys.is_some() {
-            section id="requests" data-live {
-                h2 { "Requests" }
-                (plot(&samples, "Requests", ["admitted", "refused"]))
-            }
-        }
+        @if keys.is_some() { (requests(console, &name)) }
         @if let Some((replayed, sample)) = &replayed {
             section {
                 h2 { "Clients of the last hour" }
                 p { (preview::in_words("This rule", replayed, sample)) }
                 @if let Some(bounds) = preview::bounds(sample) { p class="dim" { (bounds) } }
-                (preview::clients(replayed))
+                (preview::clients(&visitor, replayed))
             }
         }
+        @if let Some(text) = unread { section class="problem" role="alert" { (text) } }
         @if let Some(last) = &last { (last_change(&visitor, last, version, may_change)) }
         @if let Some(keys) = keys { (changed(&visitor, &name, version, keys, may_change)) }
     };
     answer(StatusCode::OK, page(Some(&visitor), &name, keys.is_some(), &content))
+}
+
+/// Shows what changes by itself. The log and a replay would be too much work for each tab and every few seconds.
+fn live(console: &Console, visitor: &Visitor, name: &str) -> Response {
+    if console.book.in_force().get(name).is_none() {
+        return problem(Some(visitor), StatusCode::NOT_FOUND, "This rule is not in force.");
+    }
+    answer(StatusCode::OK, page(Some(visitor), name, true, &requests(console, name)))
+}
+
+fn requests(console: &Console, name: &str) -> Markup {
+    html! {
+        section id="requests" data-live {
+            h2 { "Requests" }
+            (plot(&console.history.of_rule(name), "Requests", ["admitted", "refused"]))
+        }
+    }
 }
 
 /// Asks the rule in force with this name about the requests of the last hour.

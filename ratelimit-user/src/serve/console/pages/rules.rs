@@ -1,5 +1,7 @@
 //! All rules that a visitor may read, with search.
 
+use std::sync::Arc;
+
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 
@@ -9,6 +11,7 @@ use crate::{
         access::Need,
         console::{
             parts::page::{answer, page, part},
+            places::Work,
             state::{Call, Console},
         },
     },
@@ -18,14 +21,24 @@ use crate::{
 const LONGEST: usize = 300;
 
 /// Shows the rules whose names or keys have the searched text.
-pub(in crate::serve::console) fn rules(console: &Console, call: &Call) -> Response {
-    let (caller, search) = (&call.visitor.caller, call.query.get("q"));
+pub(in crate::serve::console) async fn rules(console: &Arc<Console>, call: Call) -> Response {
+    let Call { visitor, query, .. } = call;
+    let (caller, search) = (visitor.caller.clone(), query.get("q").to_lowercase());
+    let found = console.work(Work::Read, &visitor, move |console| {
+        let in_force = console.book.in_force();
+        let rows = in_force.each().filter(|(name, ..)| caller.may(Need::Read(name)));
+        let has_text = |text: &str| text.to_lowercase().contains(&search);
+        let rows = rows.filter(|(name, _, keys)| has_text(name) || has_text(&in_words(keys)));
+        rows.map(|(name, version, _)| (name.to_owned(), version)).collect::<Vec<_>>()
+    });
+    let rows = match found.await {
+        Ok(rows) => rows,
+        Err(answer) => return answer,
+    };
+    let search = query.get("q");
+    let (rows, links) = part(rows, query.number("page").unwrap_or(0), "/console/rules", search);
     let in_force = console.book.in_force();
-    let rows = in_force.each().filter(|(name, ..)| caller.may(Need::Read(name)));
-    let rows = rows.map(|(name, version, keys)| (name, version, in_words(keys)));
-    let has_text = |text: &str| text.to_lowercase().contains(&search.to_lowercase());
-    let rows: Vec<_> = rows.filter(|(name, _, words)| has_text(name) || has_text(words)).collect();
-    let (rows, links) = part(rows, call.query.number("page").unwrap_or(0), "/console/rules", search);
+    let words = |name: &str| in_force.get(name).map(|(_, keys)| in_words(keys)).unwrap_or_default();
     let content = html! {
         (search_form("/console/rules", "Search names and keys", search))
         p { a href="/console/new" { "New rule" } }
@@ -36,10 +49,10 @@ pub(in crate::serve::console) fn rules(console: &Console, call: &Call) -> Respon
                     table {
                         thead { tr { th scope="col" { "Name" } th scope="col" { "Rule" } th scope="col" { "Kept in" } } }
                         tbody {
-                            @for (name, version, words) in rows {
+                            @for (name, version) in rows {
                                 tr {
                                     td { a href={ "/console/rule/" (name) } { (name) } }
-                                    td { code { (words.chars().take(LONGEST).collect::<String>()) } }
+                                    td { code { (words(&name).chars().take(LONGEST).collect::<String>()) } }
                                     td {
                                         @match version { Some(version) => { "version " (version) } None => { "the file" } }
                                     }
@@ -52,7 +65,7 @@ pub(in crate::serve::console) fn rules(console: &Console, call: &Call) -> Respon
             }
         }
     };
-    answer(StatusCode::OK, page(Some(&call.visitor), "Rules", false, &content))
+    answer(StatusCode::OK, page(Some(&visitor), "Rules", false, &content))
 }
 
 /// Returns a form that searches.

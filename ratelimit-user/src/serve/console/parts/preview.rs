@@ -5,7 +5,11 @@ use std::time::Duration;
 use maud::{Markup, html};
 
 use crate::{
-    serve::recent::{Replayed, Sample},
+    serve::{
+        access::Need,
+        console::visit::Visitor,
+        recent::{OF_CLIENT, Replayed, Sample},
+    },
     text::units::write_duration,
 };
 
@@ -21,13 +25,21 @@ pub(in crate::serve::console) fn in_words(rule: &str, replayed: &Replayed, sampl
 
 /// Says what the figures leave out. None if they leave out nothing.
 pub(in crate::serve::console) fn bounds(sample: &Sample) -> Option<String> {
-    let one_of = sample.one_of;
-    (one_of > 1).then(|| {
-        format!(
+    let Sample { one_of, cut, .. } = sample;
+    let mut said = Vec::new();
+    if *cut > 0 {
+        said.push(format!(
+            "Clients with more than {OF_CLIENT} requests: {cut}. The server remembers the last {OF_CLIENT} of each. A \
+             rule with a larger limit could have refused more."
+        ));
+    }
+    if *one_of > 1 {
+        said.push(format!(
             "The server remembers 1 of {one_of} clients, because all did not fit. A rule that counts several of them \
              together would have refused more."
-        )
-    })
+        ));
+    }
+    (!said.is_empty()).then(|| said.join(" "))
 }
 
 fn span(sample: &Sample) -> String {
@@ -39,10 +51,11 @@ fn span(sample: &Sample) -> String {
     }
 }
 
-/// Shows the clients with the most refused requests.
-pub(in crate::serve::console) fn clients(replayed: &Replayed) -> Markup {
+/// Shows the clients with the most refused requests to a visitor who may read about all of them. Every caller can write a
+/// rule that counts the clients of others.
+pub(in crate::serve::console) fn clients(visitor: &Visitor, replayed: &Replayed) -> Markup {
     html! {
-        @if !replayed.worst.is_empty() {
+        @if visitor.caller.may(Need::ReadAll) && !replayed.worst.is_empty() {
             div class="table" tabindex="0" role="region" aria-label="Clients" {
                 table {
                     thead {
@@ -54,7 +67,7 @@ pub(in crate::serve::console) fn clients(replayed: &Replayed) -> Markup {
                     tbody {
                         @for client in &replayed.worst {
                             tr {
-                                td { code { @if client.name.is_empty() { "all requests" } @else { (client.name) } } }
+                                td { code { (client.name) } }
                                 td class={ "number" @if client.refused > 0 { " bad" } } { (client.refused) }
                                 td class="number" { (client.requests) }
                             }

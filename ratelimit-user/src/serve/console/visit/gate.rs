@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The header of calls that a page makes by itself.
-const LIVE: &str = "x-live";
+pub(in crate::serve::console) const LIVE: &str = "x-live";
 /// The header in which browsers tell who has made a call.
 const SITE: &str = "sec-fetch-site";
 
