@@ -1,6 +1,7 @@
 //! The pages for people, as plain HTTP.
 
 use std::{
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -35,7 +36,8 @@ struct Visitor {
 
 fn tables(kept: &Folder, socket: &Path) -> String {
     let user = "[[user]]\nname = \"alice@example.org\"\nscope = [\"rules:team-a-*\"]\n";
-    let console = format!("[console]\nlisten = \"unix:{}\"\nuser-header = \"X-Remote-User\"\n", socket.display());
+    let console =
+        format!("[console]\nlisten = \"unix:{}\"\ngroup = \"1\"\nuser-header = \"X-Remote-User\"\n", socket.display());
     format!("{}{user}{console}", file(&store(kept)))
 }
 
@@ -171,6 +173,8 @@ fn pages_take_no_form_of_another_site_and_load_nothing_from_elsewhere() {
         let answer = pages.get(path, "\r\ncookie: __Host-ratelimit=0000");
         assert_eq!(answer.status, 303, "{path}: {answer:?}");
     }
+    let socket = std::fs::metadata(&pages.socket).unwrap();
+    assert_eq!((socket.gid(), socket.mode() & 0o777), (1, 0o660), "callers of the server could be any user");
     let page = pages.get("/console/sign-in", "");
     assert_eq!(page.status, 200);
     for (name, value) in [

@@ -155,7 +155,8 @@ mod tests {
         let gate = |listen: &str, proxies: &[&str]| {
             let proxies = proxies.iter().map(|proxy| proxy.parse().unwrap()).collect();
             let header = Some("x-remote-user".to_owned());
-            Gate::new(Settings { listen: listen.parse().unwrap(), header, proxies, packets: None }, false).unwrap()
+            Gate::new(Settings { listen: listen.parse().unwrap(), group: None, header, proxies, packets: None }, false)
+                .unwrap()
         };
         let alice = [("x-remote-user", "alice")];
         let (tcp, unix) = (gate("10.0.0.1:80", &["10.0.0.0/24", "fd00::1"]), gate("unix:/run/c", &[]));
