@@ -133,6 +133,13 @@ fn a_change_is_previewed_confirmed_and_undone_and_teams_see_only_their_rules() {
     assert!(team.page("/console/rule/team-a-1").contains("it was deleted"));
     assert_eq!(team.post("/console/rule/team-a-1/undo", "version=4").status, 303);
     assert_eq!(allowed(15), 2);
+    // The way back of an older deletion is gone.
+    assert_eq!(team.post("/console/rule/team-a-1/apply", "version=5&delete=true").status, 303);
+    assert_eq!(team.post("/console/rule/team-a-1/undo", "version=4").status, 409);
+    assert_eq!(team.post("/console/rule/team-a-1/undo", "version=6").status, 303);
+    let large: String = (0..200).map(|number| format!("v{number:098}%0A")).collect();
+    let large = team.post("/console/new", &format!("name=team-a-8&limits=2%2Fh&match=operation%3D{large}"));
+    assert!(large.status == 400, "{large:?}");
 
     let hostile = "limits=2%2Fh&match=operation%3D%3Cscript%3Ealert(1)%3C%2Fscript%3E";
     assert_eq!(admin.post("/console/rule/other/apply", hostile).status, 303);
@@ -275,6 +282,8 @@ fn the_daemon_shows_packets_to_those_who_may_read_about_them() {
     assert!(daemon.line().contains("view socket: "), "the daemon does not tell the change");
     assert!(other.exists() && !view.exists());
     assert!(network.page("/console/packets/rules").contains("The daemon shows no packets at "));
+    let text = network.page("/console/packets");
+    assert!(text.contains("id=\"sources\"") && text.contains("The daemon shows no packets at "), "{text}");
     daemon.end();
     assert!(!other.exists());
     pages.server.end();

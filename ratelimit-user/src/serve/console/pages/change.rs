@@ -130,8 +130,9 @@ pub(in crate::serve::console) async fn undo(console: &Arc<Console>, name: String
     }
     let (caller, wanted, version) = (visitor.caller.clone(), name.clone(), form.number("version"));
     let found = console.work(move |console| {
-        let all = changes(&console.book, &caller)?.into_iter();
-        Ok::<_, RuleError>(all.filter(|logged| logged.name == wanted).find(|logged| Some(logged.version) == version))
+        // A later change of the rule has its own way back.
+        let newest = changes(&console.book, &caller)?.into_iter().find(|logged| logged.name == wanted);
+        Ok::<_, RuleError>(newest.filter(|logged| Some(logged.version) == version && logged.action != "undone"))
     });
     match found.await {
         Some(Ok(Some(Logged { version, old, new, .. }))) => {
@@ -139,7 +140,11 @@ pub(in crate::serve::console) async fn undo(console: &Arc<Console>, name: String
             change(console, visitor, peer, Change { name, expected, keys: old }).await
         }
         Some(Err(error)) => refused(&visitor, &error),
-        Some(Ok(None)) => problem(Some(&visitor), StatusCode::NOT_FOUND, "The log has no such change any more."),
+        Some(Ok(None)) => problem(
+            Some(&visitor),
+            StatusCode::CONFLICT,
+            "The last change of the rule is another one. Read the rule again.",
+        ),
         None => problem(Some(&visitor), StatusCode::INTERNAL_SERVER_ERROR, "The log cannot be read."),
     }
 }
