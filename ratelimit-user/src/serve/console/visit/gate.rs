@@ -1,6 +1,9 @@
 //! Who a visitor is, and whether a form is one of this session.
 
-use std::time::Instant;
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
+    time::Instant,
+};
 
 use axum::http::{
     HeaderMap,
@@ -98,9 +101,9 @@ impl Gate {
     pub(in crate::serve::console) fn of_proxy<'a>(&self, head: &'a Parts) -> Option<&'a [u8]> {
         let header = self.settings.header.as_ref()?;
         let is_trusted = match head.extensions.get::<Peer>() {
-            Some(Peer(address)) => {
-                let address = Prefix::host(*address);
-                self.settings.proxies.iter().any(|proxy| proxy.contains(&address))
+            Some(Peer(ip)) => {
+                let address = Prefix::host(*ip);
+                self.settings.proxies.iter().any(|proxy| proxy.contains(&address)) && !is_of_this_host(*ip)
             }
             None => true,
         };
@@ -120,6 +123,17 @@ impl Gate {
     }
 }
 
+/// Returns whether an address is one of this host, from which any local program can send a header.
+fn is_of_this_host(address: IpAddr) -> bool {
+    let can_bind = |address: IpAddr| UdpSocket::bind((address, 0)).is_ok();
+    // Some hosts let programs bind to all addresses, even to those for documents (net.ipv4.ip_nonlocal_bind).
+    let of_nobody: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 0).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xdead).into(),
+    };
+    can_bind(address) && !can_bind(of_nobody)
+}
+
 /// Returns whether another site has made a call. Browsers that do not tell the site tell at least the origin.
 pub(in crate::serve::console) fn is_foreign(headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get(SITE) {
@@ -133,8 +147,6 @@ pub(in crate::serve::console) fn is_foreign(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use axum::http::{HeaderValue, Request};
 
     use super::*;
@@ -168,6 +180,18 @@ mod tests {
         assert_eq!(unix.of_proxy(&head(&[("x-remote-user", "alice"), ("x-remote-user", "bob")], None)), None);
         let cookies = [("cookie", "a=b; __Host-ratelimit=c"), ("cookie", "ratelimit=d")];
         assert_eq!(unix.session(&head(&cookies, None).headers), Some("c"));
+    }
+
+    #[test]
+    fn a_header_from_an_address_of_this_host_names_nobody() {
+        for (address, expected) in [("127.0.0.1", true), ("127.9.9.9", true), ("192.0.2.1", false)] {
+            assert_eq!(is_of_this_host(address.parse().unwrap()), expected, "{address}");
+        }
+        // The file refuses loopback addresses. Others of this host are not known there.
+        let (header, listen) = (Some("x-remote-user".to_owned()), "10.0.0.1:80".parse().unwrap());
+        let proxies = vec!["127.0.0.0/8".parse().unwrap()];
+        let gate = Gate::new(Settings { listen, group: None, header, proxies, packets: None }, false).unwrap();
+        assert_eq!(gate.of_proxy(&head(&[("x-remote-user", "alice")], Some("127.0.0.1"))), None);
     }
 
     #[test]
