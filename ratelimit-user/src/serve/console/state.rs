@@ -1,6 +1,6 @@
 //! What all pages share.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Instant};
 
 use tokio::{
     sync::Semaphore,
@@ -65,7 +65,8 @@ impl Console {
             ticks.tick().await;
             self.history.take(&self.service.limiter(), self.service.counts.decided());
             if let Some(packets) = &self.packets {
-                self.history.take_packets(packets.counts().await);
+                let counts = packets.counts().await;
+                self.history.take_packets(counts, Instant::now());
             }
         }
     }
