@@ -114,7 +114,11 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         let is_beyond = |listen: &Option<Listen>| listen.as_ref().is_some_and(Listen::is_beyond_host);
         let http_routes = http::Routes::new(&service, Arc::clone(&book), is_beyond(&listens.http));
         let grpc_routes = grpc::Routes::new(&service, is_beyond(&listens.grpc));
-        let each = sockets::connections([&listens.http, &listens.grpc].into_iter().flatten().count(), CONNECTIONS);
+        // A page about packets opens a connection to the daemon.
+        let visits = if visited.is_some() { 2 * VISITORS } else { 0 };
+        let readers = visits + if listens.metrics.is_some() { READERS + 1 } else { 0 };
+        let callers = [&listens.http, &listens.grpc].into_iter().flatten().count();
+        let each = sockets::connections(callers, CONNECTIONS, readers);
         let http =
             open(listens.http.as_ref().map(anyone), (Protocol::Http1, each), shown.as_ref(), http_routes).await?;
         let grpc =
