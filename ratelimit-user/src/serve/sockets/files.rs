@@ -42,6 +42,6 @@ mod tests {
         assert_eq!(within(u64::MAX, 2, 4_096), 4_096);
         assert_eq!(within(8_192, 2, 4_096), 4_096);
         assert_eq!((within(960, 1, 4_096), within(960, 2, 4_096)), (960, 480));
-        assert_eq!(within(10, 2, 4_096), 1);
+        assert_eq!(within(1, 2, 4_096), 1);
     }
 }
