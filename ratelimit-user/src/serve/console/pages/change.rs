@@ -75,7 +75,8 @@ pub(in crate::serve::console) async fn preview(console: &Arc<Console>, name: Str
     let old = in_force.get(&name).map(|(_, keys)| keys);
     let content = html! {
         section {
-            h2 { "What changes" }
+            // A key that is pressed twice confirms nothing.
+            h2 tabindex="-1" autofocus { "What changes" }
             (difference(old, keys.as_ref()))
         }
         section class="note" {
@@ -96,7 +97,7 @@ pub(in crate::serve::console) async fn preview(console: &Arc<Console>, name: Str
             input type="hidden" name="version" value=[expected];
             @if keys.is_none() { input type="hidden" name="delete" value="true"; }
             (fields.hidden())
-            button class=[keys.is_none().then_some("danger")] autofocus {
+            button class=[keys.is_none().then_some("danger")] {
                 @if keys.is_none() { "Delete the rule" } @else { "Put in force" }
             }
             " " a href=(back(&name, expected)) { "Cancel" }
