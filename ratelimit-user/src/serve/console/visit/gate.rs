@@ -25,6 +25,8 @@ use crate::{
 
 /// The header of calls that a page makes by itself.
 const LIVE: &str = "x-live";
+/// The query with which a page without its script reads itself again.
+pub(in crate::serve::console) const AGAIN: &str = "live=1";
 /// The header in which browsers tell who has made a call.
 const SITE: &str = "sec-fetch-site";
 
@@ -62,11 +64,16 @@ impl Gate {
     }
 
     /// Returns the name of the cookie, and its attributes. Without encryption on the whole way, browsers refuse the prefix.
-    pub(in crate::serve::console) fn cookie(&self) -> (&'static str, &'static str) {
+    /// The name has the port, because all ports of a host share their cookies.
+    pub(in crate::serve::console) fn cookie(&self) -> (String, &'static str) {
+        let name = match self.settings.listen {
+            Listen::Tcp(address) => format!("ratelimit-{}", address.port()),
+            Listen::Unix(_) => "ratelimit".to_owned(),
+        };
         let is_behind_proxy = matches!(self.settings.listen, Listen::Unix(_)) || !self.settings.proxies.is_empty();
         match self.is_encrypted || is_behind_proxy {
-            true => ("__Host-ratelimit", "Path=/; Secure; HttpOnly; SameSite=Strict"),
-            false => ("ratelimit", "Path=/; HttpOnly; SameSite=Strict"),
+            true => (format!("__Host-{name}"), "Path=/; Secure; HttpOnly; SameSite=Strict"),
+            false => (name, "Path=/; HttpOnly; SameSite=Strict"),
         }
     }
 
@@ -78,15 +85,19 @@ impl Gate {
         each.find(|(this, _)| *this == name).map(|(_, value)| value)
     }
 
-    /// Returns the visitor of a call, who has signed in here or at the proxy.
+    /// Returns the visitor of a call, who has signed in here or at the proxy, and may see the pages.
     pub(in crate::serve::console) fn visitor(&self, service: &Service, head: &Parts) -> Option<Visitor> {
+        self.signed_in(service, head).filter(|visitor| visitor.caller.may(Need::Visit))
+    }
+
+    fn signed_in(&self, service: &Service, head: &Parts) -> Option<Visitor> {
         if let Some(name) = self.of_proxy(head) {
             let caller = service.of_tokens(|tokens| tokens.user(name))?;
             let csrf = self.sign(caller.name());
             return Some(self.seeing(caller, true, csrf));
         }
         let session = self.session(&head.headers)?;
-        let is_live = head.headers.contains_key(LIVE);
+        let is_live = head.headers.contains_key(LIVE) || head.uri.query() == Some(AGAIN);
         let hash = self.sessions.find(session, is_live, Instant::now())?;
         let caller = service.of_tokens(|tokens| tokens.of_hash(hash))?;
         Some(self.seeing(caller, false, self.sign(session)))
@@ -178,6 +189,8 @@ mod tests {
         assert_eq!(unix.of_proxy(&head(&alice, None)), Some(&b"alice"[..]));
         assert_eq!(unix.of_proxy(&head(&[("x-remote-user", "")], None)), None);
         assert_eq!(unix.of_proxy(&head(&[("x-remote-user", "alice"), ("x-remote-user", "bob")], None)), None);
+        let port = [("cookie", "ratelimit-81=other; ratelimit-80=own; ratelimit=older")];
+        assert_eq!(gate("127.0.0.1:80", &[]).session(&head(&port, None).headers), Some("own"));
         let cookies = [("cookie", "a=b; __Host-ratelimit=c"), ("cookie", "ratelimit=d")];
         assert_eq!(unix.session(&head(&cookies, None).headers), Some("c"));
     }

@@ -6,5 +6,5 @@ mod sessions;
 
 pub(super) use self::{
     form::{Form, read},
-    gate::{Gate, Visitor, is_foreign},
+    gate::{AGAIN, Gate, Visitor, is_foreign},
 };
