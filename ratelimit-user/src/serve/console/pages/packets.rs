@@ -112,7 +112,7 @@ fn source_table(sources: &[SourceRow]) -> Markup {
                 thead {
                     tr {
                         th scope="col" { "Source" } th scope="col" { "Service" } th scope="col" class="number" { "Dropped" }
-                        th scope="col" { "" } th scope="col" class="number" { "Would drop" } th scope="col" class="number" { "Passed" }
+                        th scope="col" { "Share" } th scope="col" class="number" { "Would drop" } th scope="col" class="number" { "Passed" }
                     }
                 }
                 tbody {
@@ -144,7 +144,8 @@ fn rules(found: &Rules, number: usize, search: &str) -> Markup {
     html! {
         (search_form("/console/packets/rules", "Search sources, limits and comments", search))
         section {
-            @if found.rows.is_empty() { p class="dim" { "No rule has this text." } }
+            @if found.count == 0 { p class="dim" { "No rule has this text." } }
+            @else if found.rows.is_empty() { p class="dim" { "This table has no such page." } }
             @else {
                 div class="table" tabindex="0" role="region" aria-label="Rules" {
                     table {
