@@ -117,6 +117,11 @@ impl Group {
         number.map(|number| Self { name: name.to_owned(), number }).ok_or_else(|| SocketError::NoGroup(name.to_owned()))
     }
 
+    /// Returns its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Finds this group, or that of this process.
     pub(super) fn of(name: Option<&str>) -> Result<Self, SocketError> {
         name.map_or_else(|| Ok(Self::own()), Self::named)

@@ -96,7 +96,9 @@ pub(crate) fn run(file: &Path) -> Result<()> {
     service.change_style(style);
     let changed = Arc::clone(&service);
     let book = Arc::new(Book::new(in_force, keeper, Box::new(move |rules| changed.change(rules))));
-    let visited = console.as_ref().map(|settings| settings.listen.clone());
+    let (visited, visitors) =
+        console.as_ref().map(|settings| (settings.listen.clone(), settings.group.clone())).unzip();
+    let visitors: Option<String> = visitors.flatten();
     let console = console.map(|settings| Console::new(&service, &book, settings, shown.is_some())).transpose()?;
     let reload = Arc::new(Reload {
         file: file.to_owned(),
@@ -110,16 +112,28 @@ pub(crate) fn run(file: &Path) -> Result<()> {
         let is_beyond = |listen: &Option<Listen>| listen.as_ref().is_some_and(Listen::is_beyond_host);
         let http_routes = http::Routes::new(&service, Arc::clone(&book), is_beyond(&listens.http));
         let grpc_routes = grpc::Routes::new(&service, is_beyond(&listens.grpc));
-        let each = sockets::connections([&listens.http, &listens.grpc].into_iter().flatten().count(), CONNECTIONS);
-        let http = open(listens.http.as_ref(), (Protocol::Http1, each), shown.as_ref(), http_routes).await?;
-        let grpc = open(listens.grpc.as_ref(), (Protocol::Http2, each), shown.as_ref(), grpc_routes).await?;
+        // A page about packets opens a connection to the daemon.
+        let visits = if visited.is_some() { 2 * VISITORS } else { 0 };
+        let readers = visits + if listens.metrics.is_some() { READERS + 1 } else { 0 };
+        let callers = [&listens.http, &listens.grpc].into_iter().flatten().count();
+        let each = sockets::connections(callers, CONNECTIONS, readers);
+        let http =
+            open(listens.http.as_ref().map(anyone), (Protocol::Http1, each), shown.as_ref(), http_routes).await?;
+        let grpc =
+            open(listens.grpc.as_ref().map(anyone), (Protocol::Http2, each), shown.as_ref(), grpc_routes).await?;
         let metrics_routes = http::Metrics::new(&service, is_beyond(&listens.metrics));
         let metrics = (Protocol::Http1Once, READERS);
-        let metrics = open(listens.metrics.as_ref(), metrics, shown.as_ref(), metrics_routes).await?;
+        let metrics = open(listens.metrics.as_ref().map(anyone), metrics, shown.as_ref(), metrics_routes).await?;
         let console = match console.map(Arc::new) {
             Some(console) => {
                 tokio::spawn(Arc::clone(&console).watch());
-                open(visited.as_ref(), (Protocol::Http1, VISITORS), shown.as_ref(), Pages(console)).await?
+                open(
+                    visited.as_ref().map(|listen| (listen, visitors.as_deref())),
+                    (Protocol::Http1, VISITORS),
+                    shown.as_ref(),
+                    Pages(console),
+                )
+                .await?
             }
             None => None,
         };
@@ -198,8 +212,13 @@ impl Signals {
     }
 }
 
+/// Leaves a socket to the group of the server.
+fn anyone(listen: &Listen) -> (&Listen, Option<&'static str>) {
+    (listen, None)
+}
+
 async fn open<A: Answers>(
-    listen: Option<&Listen>,
+    listen: Option<(&Listen, Option<&str>)>,
     protocol: (Protocol, usize),
     shown: Option<&Arc<Shown>>,
     answers: A,

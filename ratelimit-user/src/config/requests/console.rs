@@ -32,6 +32,8 @@ const TAKEN: [&str; 4] = ["authorization", "cookie", "host", "content-type"];
 pub struct Console {
     /// Where browsers and proxies connect.
     pub listen: Listen,
+    /// The group that may connect to a Unix socket, by name or number.
+    pub group: Option<String>,
     /// The header with the name of a user that a proxy has signed in.
     pub header: Option<String>,
     /// The addresses of proxies whose header counts. On a Unix socket, it counts always.
@@ -44,6 +46,8 @@ pub struct Console {
 struct ConsoleOptions {
     #[arg(long)]
     listen: Listen,
+    #[arg(long)]
+    group: Option<String>,
     #[arg(long)]
     user_header: Option<Header>,
     #[arg(long)]
@@ -106,7 +110,7 @@ fn console(top: &Table<'_>, listens: &Listens, has_serve: bool) -> Option<Consol
         }
         return None;
     };
-    let ConsoleOptions { listen, user_header, proxies, packets } = options::read(&table, &[])?;
+    let ConsoleOptions { listen, group, user_header, proxies, packets } = options::read(&table, &[])?;
     let header = user_header.map(|Header(name)| name);
     let wrong = |key: &str, message: String| {
         table.get(key).map_or_else(|| table.wrong(&message), |value| value.wrong(&message));
@@ -131,6 +135,11 @@ fn console(top: &Table<'_>, listens: &Listens, has_serve: bool) -> Option<Consol
             let problem = "any client could send this header: name the addresses of the proxy in `proxies`";
             wrong("user-header", problem.to_owned());
         }
+        (Some(_), Listen::Unix(_)) if group.is_none() => {
+            let problem = "any program that may ask about requests could send this header: name a group of the proxy \
+                           alone in `group`";
+            wrong("user-header", problem.to_owned());
+        }
         (None, _) if !proxies.is_empty() => {
             wrong("proxies", "a proxy tells users by a header: add `user-header`".to_owned());
         }
@@ -145,10 +154,13 @@ fn console(top: &Table<'_>, listens: &Listens, has_serve: bool) -> Option<Consol
             "any program of this host could send the header: listen on a Unix socket for a proxy of this host";
         wrong("proxies", problem.to_owned());
     }
+    if group.is_some() && matches!(listen, Listen::Tcp(_)) {
+        wrong("group", "only a Unix socket has a group: listen on unix:/PATH, or leave `group` out".to_owned());
+    }
     if proxies.len() > MOST {
         wrong("proxies", format!("more than {MOST} prefixes: write wider ones"));
     }
-    Some(Console { listen, header, proxies, packets })
+    Some(Console { listen, group, header, proxies, packets })
 }
 
 fn users(top: &Table<'_>) -> Vec<User> {

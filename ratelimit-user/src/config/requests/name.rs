@@ -5,8 +5,8 @@ use std::str::FromStr;
 /// The longest name, in bytes.
 const NAME: usize = 64;
 
-/// Names that no rule has, because the HTTP interface has other things at their paths.
-const RESERVED: [&str; 1] = ["log"];
+/// Names that no rule has: the HTTP interface has other things at their paths, and browsers leave dots out of paths.
+const RESERVED: [&str; 3] = ["log", ".", ".."];
 
 /// Returns whether no rule can have this name.
 #[must_use]

@@ -129,6 +129,9 @@ fn a_rule_of_a_caller_is_checked_as_one_of_the_file_and_a_problem_names_its_key(
     let keys = serde_json::from_str(r#"{"limits": "3/m"}"#).unwrap();
     let of_name = |name| written::read(name, &keys, &attributes).unwrap_err();
     assert_eq!(of_name("A b"), ["name: \"A b\": expected 1 to 64 small letters, digits, `-`, `_` and `.`"]);
+    for dots in [".", ".."] {
+        assert_eq!(of_name(dots), [format!("name: \"{dots}\": this name is reserved: choose another name")]);
+    }
     assert_eq!(of_name("log"), ["name: \"log\": this name is reserved: choose another name"]);
 }
 

@@ -47,6 +47,12 @@ fn a_table_that_lets_anyone_in_or_nobody_is_refused() {
         ),
         ("listen = \"127.0.0.1:80\"".to_owned(), TOKEN, "a key of [serve] has this address"),
         (format!("{local}\nuser-header = \"x-user\""), USER, "any client could send this header: name the addresses"),
+        (
+            "listen = \"unix:/run/c\"\nuser-header = \"x-user\"".to_owned(),
+            USER,
+            "any program that may ask about requests could send this header: name a group",
+        ),
+        (format!("{local}\ngroup = \"proxy\""), TOKEN, "only a Unix socket has a group"),
         (format!("{local}\nproxies = [\"10.0.0.1\"]"), TOKEN, "a proxy tells users by a header: add `user-header`"),
         (
             format!("{local}\nuser-header = \"x-user\"\nproxies = [\"0.0.0.0/0\"]"),
@@ -63,9 +69,10 @@ fn a_table_that_lets_anyone_in_or_nobody_is_refused() {
     ] {
         assert!(of(&console, more).starts_with(expected), "{console} {more}: {}", of(&console, more));
     }
-    assert_eq!(of("listen = \"unix:/run/c\"\nuser-header = \"x-user\"", USER), "");
+    let unix = "listen = \"unix:/run/c\"\nuser-header = \"x-user\"\ngroup = \"proxy\"";
+    assert_eq!(of(unix, USER), "");
     let twice = format!("{USER}{USER}");
-    assert!(of("listen = \"unix:/run/c\"\nuser-header = \"x-user\"", &twice).contains("is there twice"));
+    assert!(of(unix, &twice).contains("is there twice"));
     let alone = requests::parse(&format!("[serve]\nhttp = \"unix:/run/a\"\n{USER}")).unwrap_err();
     assert!(alone[0].message.starts_with("only the console knows users"), "{alone:?}");
 }

@@ -150,7 +150,7 @@ fn every_problem_has_its_place_and_what_was_expected() {
         (
             "xyz = 1",
             "1:1: xyz: unknown key: expected interfaces, interface, settings, default, allow, service, policy, list, rule, state, stops, crowdsec, metrics, fleet, \
-             serve, check, token",
+             serve, check, token, console, user, view",
         ),
         (
             "interfaces = [\"a\"]\n[interface.b]\nmode = \"auto\"",

@@ -11,7 +11,7 @@ use std::{
 use rustix::process::geteuid;
 
 /// The most bytes of a file. The largest number of debts and bans needs half of this.
-const MOST: u64 = 48 << 20;
+pub(crate) const MOST: u64 = 48 << 20;
 
 /// Permission to read and write for the owner alone.
 const MODE: u32 = 0o600;

@@ -14,7 +14,7 @@ use ratelimit_common::{
     reason::{Count, Reason},
     rules::rule::{APPLICATION, BANNED, COMMAND, CONFIG, FLEET, SSH},
 };
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{
     controller::events::{
@@ -48,9 +48,13 @@ impl Reader {
         Self { pins: pins.to_owned(), turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Waits for its turn, and answers a line. None if the thread has failed.
-    pub(super) async fn line(self: &Arc<Self>, line: Vec<u8>) -> Option<Vec<u8>> {
-        let turn = Arc::clone(&self.turn).acquire_owned().await.ok()?;
+    /// Waits for a turn.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.turn).acquire_owned().await.ok()
+    }
+
+    /// Answers a line in this turn. None if the thread has failed.
+    pub(super) async fn line(self: &Arc<Self>, line: Vec<u8>, turn: OwnedSemaphorePermit) -> Option<Vec<u8>> {
         let (send, receive) = oneshot::channel();
         let reader = Arc::clone(self);
         tokio::task::spawn_blocking(move || {

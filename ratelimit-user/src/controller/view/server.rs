@@ -1,10 +1,11 @@
 //! Connections of readers: each line is a question, and gets a line as its answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{slice, sync::Arc, time::Duration};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{UnixListener, UnixStream},
+    net::{UnixListener, UnixStream, unix::OwnedWriteHalf},
     sync::Semaphore,
     task::JoinSet,
     time::{sleep, timeout},
@@ -57,10 +58,40 @@ async fn answer(stream: UnixStream, reader: &Arc<Reader>) {
         if line.pop_if(|byte| *byte == b'\n').is_none() {
             return;
         }
-        let Some(mut text) = reader.line(line).await else { return };
+        let Some(turn) = reader.turn().await else { return };
+        // Nobody waits for this answer any more, and others wait for the turn.
+        if is_closed(&write) {
+            return;
+        }
+        let Some(mut text) = reader.line(line, turn).await else { return };
         text.push(b'\n');
         if !matches!(timeout(IDLE, write.write_all(&text)).await, Ok(Ok(()))) {
             return;
         }
+    }
+}
+
+/// Returns whether the other side has closed the whole connection.
+fn is_closed(connection: &OwnedWriteHalf) -> bool {
+    let mut polled = PollFd::new(connection.as_ref(), PollFlags::empty());
+    let found = poll(slice::from_mut(&mut polled), Some(&Timespec::default()));
+    found.is_ok() && polled.revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_is_closed_when_its_reader_has_gone() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let (_read, write) = one.into_split();
+        assert!(!is_closed(&write));
+        // A reader that has sent its last question still waits.
+        let other = other.into_std().unwrap();
+        other.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(!is_closed(&write));
+        drop(other);
+        assert!(is_closed(&write));
     }
 }

@@ -12,7 +12,8 @@ use super::{reader::Reader, server::serve};
 use crate::{
     config::daemon::view::View,
     controller::{
-        group_socket::{self, Bound, File},
+        group_socket::{self, Bound, File, Group},
+        notify::journal::{Level, say},
         tasks::{Task, Tasks},
     },
     dataplane::program::values::Difference,
@@ -28,8 +29,16 @@ pub(crate) struct Service {
 /// The table of a file. Every step that can fail is done.
 pub(crate) struct Prepared {
     view: Option<View>,
-    /// A new socket. None if the one that is open stays.
-    socket: Option<Bound>,
+    socket: Socket,
+}
+
+/// What becomes of the socket.
+enum Socket {
+    /// The one that is open stays, or none is needed.
+    Same,
+    /// The one that is open gets another group.
+    Given(Group),
+    New(Bound),
 }
 
 /// A socket that is served. Dropping it closes and removes the socket.
@@ -51,13 +60,11 @@ impl Service {
         let open = self.open.as_ref().map(|open| &open.view);
         let is_same_path = view.zip(open).is_some_and(|(new, old)| new.socket == old.socket);
         let socket = match view {
-            Some(new) if !is_same_path => Some(group_socket::bind(&new.socket, new.group.as_deref()).context("view")?),
-            Some(new) if open != view => {
-                let group = group_socket::Group::of(new.group.as_deref()).context("view")?;
-                group_socket::give(&new.socket, &group).context("view")?;
-                None
+            Some(new) if !is_same_path => {
+                Socket::New(group_socket::bind(&new.socket, new.group.as_deref()).context("view")?)
             }
-            _ => None,
+            Some(new) if open != view => Socket::Given(Group::of(new.group.as_deref()).context("view")?),
+            _ => Socket::Same,
         };
         Ok(Prepared { view: view.cloned(), socket })
     }
@@ -65,9 +72,12 @@ impl Service {
     /// Applies a prepared table. Returns what has changed.
     pub(crate) fn commit(&mut self, Prepared { view, socket }: Prepared) -> Vec<Difference> {
         let changes = changes(self.open.as_ref().map(|open| &open.view), view.as_ref());
-        match (view, socket) {
-            (None, _) => self.open = None,
-            (Some(view), Some(Bound { listener, file })) => {
+        let Some(view) = view else {
+            self.open = None;
+            return changes;
+        };
+        match (socket, &mut self.open) {
+            (Socket::New(Bound { listener, file }), _) => {
                 let reader = Arc::new(Reader::of(&self.pins));
                 let task = self.tasks.begin(async move {
                     if let Ok(listener) = UnixListener::from_std(listener) {
@@ -76,7 +86,15 @@ impl Service {
                 });
                 self.open = Some(Open { view, _task: task, _file: file });
             }
-            (Some(view), None) => self.open.iter_mut().for_each(|open| open.view = view.clone()),
+            (Socket::Given(group), Some(open)) => {
+                let given = group_socket::give(&view.socket, &group);
+                // The next reload gives it again.
+                let group = if given.is_ok() { view.group.clone() } else { open.view.group.clone() };
+                given.unwrap_or_else(|error| say(Level::Warning, &format!("view: {error}")));
+                open.view = View { group, ..view };
+            }
+            (_, Some(open)) => open.view = view,
+            (_, None) => {}
         }
         changes
     }
@@ -91,4 +109,29 @@ fn changes(before: Option<&View>, after: Option<&View>) -> Vec<Difference> {
     let group = |view: &View| view.group.clone().unwrap_or_else(|| "that of the daemon".to_owned());
     let socket = |view: &View| view.socket.display().to_string();
     [of("view socket", &socket), of("view group", &group)].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::MetadataExt as _};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_refused_leaves_the_group_of_the_socket() {
+        let folder = std::env::temp_dir().join(format!("ratelimit-view-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let socket = folder.join("socket");
+        let view = |group: Option<&str>| View { socket: socket.clone(), group: group.map(str::to_owned) };
+        let mut service = Service::start(&folder).unwrap();
+        let prepared = service.prepare(Some(&view(None))).unwrap();
+        service.commit(prepared);
+        let group = || fs::metadata(&socket).unwrap().gid();
+        let own = group();
+        // Another table of the file may be refused after this one.
+        drop(service.prepare(Some(&view(Some("1")))).unwrap());
+        assert_eq!(group(), own);
+        drop(service);
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     sync::{Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -34,6 +34,8 @@ struct Series {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Packets {
     counts: Counts,
+    /// When it was.
+    at: Option<Instant>,
     /// What the daemon has shown last.
     pub(super) last: Shown,
     /// Packets per second by reason: those that were counted, and those that a rule in shadow would have dropped.
@@ -47,17 +49,19 @@ impl Packets {
         self.counts.samples.iter().copied().collect()
     }
 
-    fn take(&mut self, shown: Shown) {
+    fn take(&mut self, shown: Shown, now: Instant) {
+        // The daemon may not have answered for a while.
+        let elapsed = self.at.replace(now).map_or(STEP, |at| now.duration_since(at)).max(Duration::from_millis(1));
         let sum = |passes: bool| shown.reasons.iter().filter(|row| row.passes == passes).map(|row| row.packets).sum();
         // The first reading has no earlier one.
         let is_first = self.counts.last.is_none();
-        self.counts.take([sum(true), sum(false)]);
+        self.counts.take_after(elapsed, [sum(true), sum(false)]);
         let before = |row: &ReasonRow| self.last.reasons.iter().find(|last| last.name == row.name);
         let rate = |row: &ReasonRow| {
             let last = before(row).map_or([0, 0], |last| [last.packets, last.would_drop]);
             let mut each = [row.packets, row.would_drop].into_iter().zip(last);
             let mut next =
-                || each.next().map_or(0.0, |(now, last)| now.saturating_sub(last) as f64 / STEP.as_secs_f64());
+                || each.next().map_or(0.0, |(now, last)| now.saturating_sub(last) as f64 / elapsed.as_secs_f64());
             (row.name.clone(), [next(), next()])
         };
         self.rates = if is_first { BTreeMap::new() } else { shown.reasons.iter().map(rate).collect() };
@@ -73,6 +77,20 @@ struct Counts {
 }
 
 impl Counts {
+    /// Takes counts of a longer time as if there were as many in each step of it.
+    fn take_after(&mut self, elapsed: Duration, counts: [u64; 2]) {
+        let steps = elapsed.as_secs_f64() / STEP.as_secs_f64();
+        let whole = (steps.round() as usize).clamp(1, SAMPLES);
+        let Some(last) = self.last else { return self.take(counts) };
+        let mut each = counts.into_iter().zip(last);
+        // A float becomes the nearest number that there is.
+        let mut part = || each.next().map_or(0, |(now, last)| (now.saturating_sub(last) as f64 / steps).round() as u32);
+        let sample = [part(), part()];
+        self.samples.extend(std::iter::repeat_n(sample, whole));
+        self.samples.drain(..self.samples.len().saturating_sub(SAMPLES));
+        self.last = Some(counts);
+    }
+
     fn take(&mut self, counts: [u64; 2]) {
         if let Some(last) = self.last {
             if self.samples.len() == SAMPLES {
@@ -104,12 +122,12 @@ impl History {
     }
 
     /// Takes what the daemon shows, or why it shows nothing.
-    pub(super) fn take_packets(&self, shown: Result<Shown, String>) {
+    pub(super) fn take_packets(&self, shown: Result<Shown, String>, now: Instant) {
         let mut series = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match shown {
-            Ok(shown) => series.packets.take(shown),
-            // A later reading would seem to have the packets of the whole time.
-            Err(problem) => series.packets = Packets { problem: Some(problem), ..Packets::default() },
+            Ok(shown) => series.packets.take(shown, now),
+            // Other readers may keep the daemon busy. What it has shown before stays.
+            Err(problem) => series.packets.problem = Some(problem),
         }
     }
 
@@ -152,5 +170,27 @@ mod tests {
         assert_eq!((history.of_rule("a").len(), history.of_rule("b").len()), (0, 4));
         (0..2 * SAMPLES).for_each(|_| history.take(&both, [7, 9]));
         assert_eq!(history.all().len(), SAMPLES);
+    }
+
+    #[test]
+    fn packets_of_a_longer_time_are_spread_over_it_and_a_silent_daemon_erases_nothing() {
+        let (history, begin) = (History::default(), Instant::now());
+        let shown = |packets| {
+            let row = |name: &str, passes| {
+                let name = name.to_owned();
+                ReasonRow { name, passes, packets, bytes: 0, would_drop: 0 }
+            };
+            Ok(Shown { interfaces: Vec::new(), reasons: vec![row("passed", true), row("over", false)] })
+        };
+        history.take_packets(shown(100), begin);
+        history.take_packets(shown(150), begin + STEP);
+        assert_eq!((history.packets().samples(), history.packets().rates["over"]), (vec![[50, 50]], [10.0, 0.0]));
+        history.take_packets(Err("busy".to_owned()), begin + 2 * STEP);
+        assert_eq!((history.packets().samples(), history.packets().problem.as_deref()), (vec![[50, 50]], Some("busy")));
+        history.take_packets(shown(450), begin + 4 * STEP);
+        assert_eq!(history.packets().samples(), [[50, 50], [100, 100], [100, 100], [100, 100]]);
+        assert_eq!((history.packets().rates["over"], history.packets().problem), ([20.0, 0.0], None));
+        history.take_packets(shown(450), begin + 9 * SAMPLES as u32 * STEP);
+        assert_eq!(history.packets().samples(), [[0, 0]; SAMPLES]);
     }
 }

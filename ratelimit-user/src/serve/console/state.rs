@@ -1,6 +1,6 @@
 //! What all pages share.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Instant};
 
 use axum::{http::StatusCode, response::Response};
 use tokio::{
@@ -69,7 +69,8 @@ impl Console {
             let _ = spawn_blocking(move || service.recent.as_ref().map(|recent| recent.tidy(service.now()))).await;
             self.history.take(&self.service.limiter(), self.service.counts.decided());
             if let Some(packets) = &self.packets {
-                self.history.take_packets(packets.counts().await);
+                let counts = packets.counts().await;
+                self.history.take_packets(counts, Instant::now());
             }
         }
     }

@@ -31,7 +31,7 @@ use crate::{
     serve::{
         access::{Need, Peer},
         question::TIME,
-        rules::{Author, Book, Change, Done, RuleError},
+        rules::{Author, Book, Change, Done, RULE, RuleError},
         service::Service,
     },
     text::excerpt::message,
@@ -39,8 +39,6 @@ use crate::{
 
 /// The path below which all calls are about rules.
 const RULES: &str = "/v1/rules";
-/// The largest rule in bytes.
-const RULE: usize = 16 << 10;
 /// The changes of an answer, without a number in the call.
 const CHANGES: usize = 100;
 /// The most changes of an answer.

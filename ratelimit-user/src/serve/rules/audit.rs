@@ -21,6 +21,8 @@ const MOST: u64 = 16 << 20;
 const ANSWER: usize = 1 << 20;
 /// Bytes at the end of a file that have the last line.
 const TAIL: u64 = 256 << 10;
+/// The most bytes of a change in the log. What a killed server leaves half is shorter than the end of a file.
+const LINE: u64 = TAIL / 2;
 
 /// The file of the log, and an older one.
 #[derive(Debug)]
@@ -77,6 +79,13 @@ impl Audit {
 
     /// Adds a change. It is on the disk when this returns. Otherwise the log is as before.
     pub(super) fn add(&mut self, entry: &Entry<'_>) -> io::Result<Added> {
+        let length = serde_json::to_vec(entry)?.len() as u64;
+        if length > LINE {
+            let advice = "write a smaller rule into the file of rules first";
+            return Err(io::Error::other(format!(
+                "the change has {length} bytes, at most {LINE} are possible: {advice}"
+            )));
+        }
         let added = self.write(entry)?;
         self.version = self.version.max(entry.version);
         Ok(added)

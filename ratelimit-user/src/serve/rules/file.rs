@@ -59,6 +59,12 @@ impl FileStore {
         let before = self.read()?;
         // These rules are not those of a fleet any more.
         let after = Contents { fleet: None, ..write.applied_to(&before)? };
+        let length = stored::write(&after).len() as u64;
+        if length > file::MOST {
+            let problem =
+                format!("the rules of callers would have {length} bytes, at most {} are possible", file::MOST);
+            return Err(StoreError::Unusable(problem));
+        }
         self.replace(&after).map_err(|error| {
             // The new file may have its name already, although the folder does not keep it.
             if self.read().is_ok_and(|now| now != before) {

@@ -11,6 +11,9 @@ use crate::{
     },
 };
 
+/// The most bytes of a rule of a caller, as JSON.
+pub(in crate::serve) const RULE: usize = 16 << 10;
+
 /// The operator's rules.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Operators {
@@ -77,12 +80,13 @@ impl InForce {
         Ok(all)
     }
 
-    /// Returns the rules with one of a caller written or deleted.
+    /// Returns the rules with one of a caller written or deleted. Fails if the rule is too large to keep.
     pub(super) fn with(&self, name: &str, version: u64, keys: Option<&Keys>) -> Result<Self, String> {
         let mut all = Self { version, ..self.clone() };
         all.left_out.remove(name);
         match keys {
             Some(keys) => {
+                check_length(keys)?;
                 let rule = all.read(name, keys)?;
                 all.stored.insert(name.to_owned(), (Stored { version, keys: keys.clone() }, rule));
                 all.check()?;
@@ -205,6 +209,14 @@ fn plain(value: &toml::Value) -> String {
     }
 }
 
+fn check_length(keys: &Keys) -> Result<(), String> {
+    let length = serde_json::to_vec(keys).map_err(|error| error.to_string())?.len();
+    if length > RULE {
+        return Err(format!("the rule has {length} bytes, at most {RULE} are possible: give it fewer values"));
+    }
+    Ok(())
+}
+
 fn too_many() -> String {
     format!("at most {MOST_RULES} rules for requests are possible: delete one first")
 }
@@ -213,6 +225,20 @@ fn too_many() -> String {
 mod tests {
     use super::*;
     use crate::config::requests;
+
+    #[test]
+    fn a_rule_of_a_caller_has_at_most_16_kib() {
+        let rule = |values: usize| {
+            let values: Vec<_> = (0..values).map(|number| toml::Value::from(format!("v{number:098}"))).collect();
+            let condition = toml::Table::from_iter([("operation".to_owned(), values.into())]);
+            Keys::from_iter([("limits".to_owned(), "1/s".into()), ("match".to_owned(), condition.into())])
+        };
+        let none = InForce::default();
+        let error = none.with("a", 1, Some(&rule(200))).unwrap_err();
+        assert!(error.starts_with("the rule has 20") && error.contains("at most 16384 are possible"), "{error}");
+        // This one is as long as a rule can be, as far as its length is concerned.
+        assert!(!none.with("a", 1, Some(&rule(150))).err().unwrap_or_default().contains("bytes"));
+    }
 
     #[test]
     fn a_count_tells_rules_in_shadow_and_those_of_callers() {

@@ -18,7 +18,7 @@ pub(in crate::serve) use self::{
     book::{Author, Book, Change, Done, Keeper},
     error::RuleError,
     follow::follow,
-    in_force::{InForce, Operators},
+    in_force::{InForce, Operators, RULE},
     problem::{Problem, few_of},
     shared::Member,
 };

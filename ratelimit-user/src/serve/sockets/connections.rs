@@ -90,16 +90,16 @@ pub(in crate::serve) struct Connections<A> {
 }
 
 impl<A: Answers> Connections<A> {
-    /// Opens the socket for so many connections at a time. They are encrypted if they show a certificate.
+    /// Opens the socket for so many connections at a time, a Unix one for a group. They are encrypted if they show a certificate.
     pub(in crate::serve) async fn open(
-        listen: &Listen,
+        (listen, group): (&Listen, Option<&str>),
         (protocol, most): (Protocol, usize),
         shown: Option<&Arc<Shown>>,
         answers: A,
     ) -> Result<Self> {
         let row = matches!(protocol, Protocol::Http1Once).then(Row::default);
         Ok(Self {
-            listener: Listener::open(listen).await?,
+            listener: Listener::open(listen, group).await?,
             protocol,
             answers: Arc::new(answers),
             tls: shown.map(|shown| shown.acceptor(protocol.name())).transpose()?,
@@ -242,7 +242,7 @@ mod tests {
     #[tokio::test]
     async fn connections_without_a_call_take_no_place_from_further_ones() {
         let listen = Listen::Tcp("127.0.0.1:0".parse().unwrap());
-        let connections = Connections::open(&listen, (Protocol::Http1Once, 2), None, Empty).await.unwrap();
+        let connections = Connections::open((&listen, None), (Protocol::Http1Once, 2), None, Empty).await.unwrap();
         let Listener::Tcp(listener) = &connections.listener else { panic!("it listens elsewhere") };
         let address = listener.local_addr().unwrap();
         let calls = async {

@@ -4,15 +4,15 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::controller::notify::journal::{self, Level};
 
-/// Files beside the connections of callers: the sockets, readers of metrics, the rules of callers, the usage, and the engine
-/// of a fleet.
+/// Files beside the connections: the sockets, the rules of callers, the usage, the daemon, and the engine of a fleet.
 const OTHERS: u64 = 64;
 
 /// Raises the number of files that this process may open, up to what the system allows. Returns how many connections each
-/// of these sockets may have, at most `most`.
-pub(in crate::serve) fn connections(sockets: usize, most: usize) -> usize {
+/// of these sockets may have, at most `most`, beside so many readers of metrics and pages.
+pub(in crate::serve) fn connections(sockets: usize, most: usize, readers: usize) -> usize {
+    let others = OTHERS.saturating_add(readers as u64);
     let sockets = sockets.max(1) as u64;
-    let needed = sockets.saturating_mul(most as u64).saturating_add(OTHERS);
+    let needed = sockets.saturating_mul(most as u64).saturating_add(others);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let allowed = maximum.unwrap_or(u64::MAX);
     let wanted = needed.min(allowed);
@@ -20,7 +20,7 @@ pub(in crate::serve) fn connections(sockets: usize, most: usize) -> usize {
     if files < wanted && setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }).is_ok() {
         files = wanted;
     }
-    let each = within(files, sockets, most);
+    let each = within(files.saturating_sub(others), sockets, most);
     if each < most {
         let text = format!("{each} connections are possible at a time, not {most}: allow {needed} open files");
         journal::say(Level::Warning, &text);
@@ -29,7 +29,7 @@ pub(in crate::serve) fn connections(sockets: usize, most: usize) -> usize {
 }
 
 fn within(files: u64, sockets: u64, most: usize) -> usize {
-    let each = files.saturating_sub(OTHERS) / sockets;
+    let each = files / sockets;
     usize::try_from(each).unwrap_or(most).clamp(1, most)
 }
 
@@ -40,8 +40,8 @@ mod tests {
     #[test]
     fn sockets_share_the_open_files_that_are_left() {
         assert_eq!(within(u64::MAX, 2, 4_096), 4_096);
-        assert_eq!(within(8_256, 2, 4_096), 4_096);
-        assert_eq!((within(1_024, 1, 4_096), within(1_024, 2, 4_096)), (960, 480));
-        assert_eq!(within(10, 2, 4_096), 1);
+        assert_eq!(within(8_192, 2, 4_096), 4_096);
+        assert_eq!((within(960, 1, 4_096), within(960, 2, 4_096)), (960, 480));
+        assert_eq!(within(1, 2, 4_096), 1);
     }
 }

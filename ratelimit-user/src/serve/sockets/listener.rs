@@ -4,17 +4,18 @@ use std::{
     fs::{self, Permissions},
     io,
     os::unix::{
-        fs::{FileTypeExt as _, PermissionsExt as _},
+        fs::{FileTypeExt as _, PermissionsExt as _, chown},
         net::UnixStream as StdUnixStream,
     },
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use rustix::process::getegid;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::callers::Caller;
-use crate::{config::requests::Listen, serve::access::Peer, wire::Stream};
+use crate::{config::requests::Listen, controller::group_socket::Group, serve::access::Peer, wire::Stream};
 
 /// A socket that accepts connections.
 pub(super) enum Listener {
@@ -32,8 +33,8 @@ pub(super) struct Accepted {
 }
 
 impl Listener {
-    /// Opens the socket. A file that an earlier server has left is replaced.
-    pub(super) async fn open(listen: &Listen) -> Result<Self> {
+    /// Opens the socket, a Unix one for a group. A file that an earlier server has left is replaced.
+    pub(super) async fn open(listen: &Listen, group: Option<&str>) -> Result<Self> {
         match listen {
             Listen::Tcp(address) => {
                 let listener = TcpListener::bind(address).await.map_err(|error| match error.kind() {
@@ -48,6 +49,7 @@ impl Listener {
                 Ok(Self::Tcp(listener))
             }
             Listen::Unix(path) => {
+                let group = group.map(other).transpose()?;
                 remove_stale(path)?;
                 let refused = || {
                     format!(
@@ -57,7 +59,12 @@ impl Listener {
                 };
                 let listener = UnixListener::bind(path).with_context(refused)?;
                 let listener = Self::Unix(listener, path.clone());
-                // Callers have the group of the server, whatever its umask is.
+                if let Some((name, number)) = group {
+                    chown(path, None, Some(number)).with_context(|| {
+                        format!("cannot give {} to the group {name}: may this user do so?", path.display())
+                    })?;
+                }
+                // Callers have this group, or that of the server, whatever its umask is.
                 fs::set_permissions(path, Permissions::from_mode(0o660)).with_context(refused)?;
                 Ok(listener)
             }
@@ -90,6 +97,15 @@ impl Drop for Listener {
     }
 }
 
+/// Finds a group other than that of the server, whose members may ask about requests.
+fn other(name: &str) -> Result<(&str, u32)> {
+    let number = Group::named(name)?.number();
+    if number == getegid().as_raw() {
+        bail!("the group {name} is that of the server, which callers have: write another one");
+    }
+    Ok((name, number))
+}
+
 /// Removes a socket on which nobody listens any more.
 fn remove_stale(path: &Path) -> Result<()> {
     let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
@@ -110,11 +126,20 @@ mod tests {
     async fn an_address_in_use_is_refused_with_advice() {
         let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = other.local_addr().unwrap();
-        let error = Listener::open(&Listen::Tcp(address)).await.err().unwrap();
+        let error = Listener::open(&Listen::Tcp(address), None).await.err().unwrap();
         let expected = format!(
             "{address} is in use, by another program or by another key of [serve]: end that program, or choose another \
              address"
         );
         assert_eq!(format!("{error:#}"), expected);
+    }
+
+    #[tokio::test]
+    async fn the_group_of_the_server_is_refused_where_it_names_another_one() {
+        let path = std::env::temp_dir().join(format!("ratelimit-listener-{}", std::process::id()));
+        let own = getegid().as_raw().to_string();
+        let error = Listener::open(&Listen::Unix(path.clone()), Some(&own)).await.err().unwrap();
+        assert!(error.to_string().starts_with(&format!("the group {own} is that of the server")), "{error:#}");
+        assert!(!path.exists());
     }
 }

@@ -1,32 +1,30 @@
 //! The pages for people, as plain HTTP.
 
 use std::{
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
+use ratelimit_tests::{Folder, Sandbox};
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::{
     Answer, Server, call,
     rules::{ADMIN, TEAM, file, store},
-    token,
 };
-use crate::metrics::start;
 
 const FORM: &str = "content-type: application/x-www-form-urlencoded";
 
 /// A server with pages, and the folder of its rules.
-struct Pages {
-    server: Server,
+pub(super) struct Pages {
+    pub(super) server: Server,
     socket: PathBuf,
     _kept: Folder,
 }
 
 /// A browser that has signed in.
-struct Visitor {
+pub(super) struct Visitor {
     socket: PathBuf,
     /// The header that names the visitor.
     who: String,
@@ -35,7 +33,8 @@ struct Visitor {
 
 fn tables(kept: &Folder, socket: &Path) -> String {
     let user = "[[user]]\nname = \"alice@example.org\"\nscope = [\"rules:team-a-*\"]\n";
-    let console = format!("[console]\nlisten = \"unix:{}\"\nuser-header = \"X-Remote-User\"\n", socket.display());
+    let console =
+        format!("[console]\nlisten = \"unix:{}\"\ngroup = \"1\"\nuser-header = \"X-Remote-User\"\n", socket.display());
     format!("{}{user}{console}", file(&store(kept)))
 }
 
@@ -45,7 +44,7 @@ impl Pages {
     }
 
     /// Starts with more text behind the table of the pages.
-    fn with(sandbox: &Sandbox, more: &str) -> Self {
+    pub(super) fn with(sandbox: &Sandbox, more: &str) -> Self {
         let kept = Folder::new();
         let socket = kept.file().with_file_name("console.sock");
         let server = Server::start(sandbox, &format!("{}{more}", tables(&kept, &socket)));
@@ -56,7 +55,7 @@ impl Pages {
         call(&self.socket, &format!("GET {path} HTTP/1.1{headers}"), "")
     }
 
-    fn sign_in(&self, token: &str) -> Visitor {
+    pub(super) fn sign_in(&self, token: &str) -> Visitor {
         let head = format!("POST /console/sign-in HTTP/1.1\r\n{FORM}\r\nsec-fetch-site: same-origin");
         let answer = call(&self.socket, &head, &format!("token={token}"));
         assert_eq!((answer.status, answer.header("location")), (303, Some("/console")), "{answer:?}");
@@ -76,11 +75,11 @@ impl Pages {
 }
 
 impl Visitor {
-    fn get(&self, path: &str) -> Answer {
+    pub(super) fn get(&self, path: &str) -> Answer {
         call(&self.socket, &format!("GET {path} HTTP/1.1{}", self.who), "")
     }
 
-    fn page(&self, path: &str) -> String {
+    pub(super) fn page(&self, path: &str) -> String {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         answer.body.as_str().unwrap().to_owned()
@@ -119,6 +118,12 @@ fn a_change_is_previewed_confirmed_and_undone_and_teams_see_only_their_rules() {
     assert_eq!(team.post("/console/rule/team-a-1/apply", &format!("version=1&{changed}")).status, 303);
     assert_eq!(team.post("/console/rule/team-a-1/apply", &format!("version=1&{changed}")).status, 409);
     assert_eq!(allowed(12), 4);
+    let done = "Version 2 is in force. The change";
+    assert!(team.page("/console/rule/team-a-1?done=2").contains(done));
+    for other in ["1", "2%20of%20all", "x"] {
+        let text = team.page(&format!("/console/rule/team-a-1?done={other}"));
+        assert!(!text.contains("The change can be undone"), "{text}");
+    }
     let text = team.page("/console/rule/team-a-1");
     assert!(text.contains("Undo this change") && text.contains(" clients in the last "), "{text}");
     assert!(!text.contains("user=12"), "{text}");
@@ -136,11 +141,22 @@ fn a_change_is_previewed_confirmed_and_undone_and_teams_see_only_their_rules() {
     // A rule that was deleted comes back.
     let preview = team.post("/console/rule/team-a-1/preview", "version=3&delete=true");
     assert!(preview.body.as_str().unwrap().contains("Delete the rule"), "{preview:?}");
+    assert!(
+        preview.body.as_str().unwrap().contains("<button class=\"danger\">Delete"),
+        "it has the focus: {preview:?}"
+    );
     assert_eq!(team.post("/console/rule/team-a-1/apply", "version=3&delete=true").status, 303);
     assert_eq!(allowed(14), 6);
     assert!(team.page("/console/rule/team-a-1").contains("it was deleted"));
     assert_eq!(team.post("/console/rule/team-a-1/undo", "version=4").status, 303);
     assert_eq!(allowed(15), 2);
+    // The way back of an older deletion is gone.
+    assert_eq!(team.post("/console/rule/team-a-1/apply", "version=5&delete=true").status, 303);
+    assert_eq!(team.post("/console/rule/team-a-1/undo", "version=4").status, 409);
+    assert_eq!(team.post("/console/rule/team-a-1/undo", "version=6").status, 303);
+    let large: String = (0..200).map(|number| format!("operation%3Dv{number:098}%0A")).collect();
+    let large = team.post("/console/new", &format!("name=team-a-8&limits=2%2Fh&match={large}"));
+    assert!(large.status == 400 && large.body.as_str().unwrap().contains("at most 16384 are possible"), "{large:?}");
 
     let hostile = "limits=2%2Fh&match=operation%3D%3Cscript%3Ealert(1)%3C%2Fscript%3E";
     assert_eq!(admin.post("/console/rule/other/apply", hostile).status, 303);
@@ -181,6 +197,8 @@ fn pages_take_no_form_of_another_site_and_load_nothing_from_elsewhere() {
         let answer = pages.get(path, "\r\ncookie: __Host-ratelimit=0000");
         assert_eq!(answer.status, 303, "{path}: {answer:?}");
     }
+    let socket = std::fs::metadata(&pages.socket).unwrap();
+    assert_eq!((socket.gid(), socket.mode() & 0o777), (1, 0o660), "callers of the server could be any user");
     let page = pages.get("/console/sign-in", "");
     assert_eq!(page.status, 200);
     for (name, value) in [
@@ -223,9 +241,20 @@ fn pages_take_no_form_of_another_site_and_load_nothing_from_elsewhere() {
     assert_eq!(admin.get("/console/rule/new-1").status, 404);
     // A link or a picture changes nothing.
     assert_eq!(admin.get("/console/rule/new-1/apply?limits=2%2Fh").status, 404);
+    let text = admin.page("/console/rules");
+    assert!(text.contains("create-url") && !text.contains("new-1"), "{text}");
     assert_eq!(admin.post("/console/sign-out", "").status, 303);
     assert_eq!(admin.get("/console").status, 303);
     assert_eq!(other.get("/console").status, 200);
+
+    // Another token takes the place of the first one.
+    let head = format!("POST /console/sign-in HTTP/1.1\r\n{FORM}{}", other.who);
+    let answer = call(&pages.socket, &head, &format!("token={TEAM}"));
+    let cookie = answer.header("set-cookie").unwrap().split_once("; ").unwrap().0;
+    assert!(pages.get("/console", &format!("\r\ncookie: {cookie}")).body.as_str().unwrap().contains("team-a"));
+    assert_eq!(other.get("/console").status, 303);
+    let other = pages.sign_in(ADMIN);
+    assert_eq!(other.get("/console?live=1").status, 200);
 
     // A proxy has signed a person in.
     let alice = pages.visitor("\r\nx-remote-user: alice@example.org");
@@ -238,51 +267,4 @@ fn pages_take_no_form_of_another_site_and_load_nothing_from_elsewhere() {
     let both = format!("\r\nx-remote-user: mallory{}", other.who);
     assert_eq!(pages.get("/console", &both).status, 303);
     pages.server.end();
-}
-
-#[test]
-fn the_daemon_shows_packets_to_those_who_may_read_about_them() {
-    let (sandbox, folder) = (Sandbox::new(), Folder::new());
-    let ratelimit = Ratelimit::new(&sandbox);
-    let view = folder.file().with_file_name("view");
-    let text = "interfaces = [\"eth0\"]\n[default]\npackets = \"5/s\"\n[[rule]]\nsource = \"198.51.100.0/24\"\n\
-                policy = \"deny\"\ncomment = \"<b>bad\"\n";
-    let file = format!("{text}[view]\nsocket = \"{}\"\n", view.display());
-    let mut daemon = start(&sandbox, &ratelimit, &folder, &file);
-    Flood::of(Frame::ack(PEER_IPV4, 80)).send(&sandbox, 500);
-    let network = token("network", "bmV0", "\"packets:read\"");
-    let pages = Pages::with(&sandbox, &format!("packets = \"{}\"\n{network}", view.display()));
-    let (network, team) = (pages.sign_in("bmV0"), pages.sign_in(TEAM));
-    let begin = Instant::now();
-    let text = loop {
-        // The server reads the counts for the first time when it starts.
-        let text = network.page("/console/packets");
-        if text.contains("over-packets") || begin.elapsed() > Duration::from_secs(20) {
-            break text;
-        }
-    };
-    assert!(
-        text.contains("The source sends more packets than its limit.") && text.contains("Packets on eth0"),
-        "{text}"
-    );
-    assert!(text.contains("<code>10.9.0.2</code>"), "{text}");
-    let text = network.page("/console/packets/rules?q=bad");
-    assert!(text.contains("<code>198.51.100.0/24</code>") && text.contains("&lt;b&gt;bad"), "{text}");
-    assert!(network.page("/console/packets/rules?q=nothing").contains("No rule has this text."));
-    assert!(network.page("/console/packets/lists").contains("There is no list."));
-    assert!(network.page("/console/packets/changes").contains("started with"));
-    assert!(!network.page("/console/rules").contains("create-url"));
-    for path in ["", "/rules", "/lists", "/changes"] {
-        assert_eq!(team.get(&format!("/console/packets{path}")).status, 403, "{path}");
-    }
-    // A reload moves the socket, and then removes it.
-    let other = folder.file().with_file_name("other");
-    folder.write(&file.replace("/view\"", "/other\""));
-    assert!(daemon.line().contains("view socket: "), "the daemon does not tell the change");
-    assert!(other.exists() && !view.exists());
-    assert!(network.page("/console/packets/rules").contains("The daemon shows no packets at "));
-    daemon.end();
-    assert!(!other.exists());
-    pages.server.end();
-    ratelimit.ok("detach --all");
 }

@@ -4,6 +4,7 @@ mod access;
 mod answers;
 mod caller;
 mod console;
+mod console_packets;
 mod envoy;
 mod faults;
 mod layer;

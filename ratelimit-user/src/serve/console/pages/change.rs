@@ -76,7 +76,8 @@ pub(in crate::serve::console) async fn preview(console: &Arc<Console>, name: Str
     let old = in_force.get(&name).map(|(_, keys)| keys);
     let content = html! {
         section {
-            h2 { "What changes" }
+            // A key that is pressed twice confirms nothing.
+            h2 tabindex="-1" autofocus { "What changes" }
             (difference(old, keys.as_ref()))
         }
         section class="note" {
@@ -97,7 +98,7 @@ pub(in crate::serve::console) async fn preview(console: &Arc<Console>, name: Str
             input type="hidden" name="version" value=[expected];
             @if keys.is_none() { input type="hidden" name="delete" value="true"; }
             (fields.hidden())
-            button class=[keys.is_none().then_some("danger")] autofocus {
+            button class=[keys.is_none().then_some("danger")] {
                 @if keys.is_none() { "Delete the rule" } @else { "Put in force" }
             }
             " " a href=(back(&name, expected)) { "Cancel" }
@@ -131,8 +132,9 @@ pub(in crate::serve::console) async fn undo(console: &Arc<Console>, name: String
     }
     let (wanted, version) = (name.clone(), form.number("version"));
     let found = console.work(Work::Change, &visitor, move |console| {
-        let mut all = changes_of(&console.book, &wanted, MOST)?.into_iter();
-        Ok::<_, RuleError>(all.find(|logged| Some(logged.version) == version))
+        // A later change of the rule has its own way back.
+        let newest = changes_of(&console.book, &wanted, 1)?.into_iter().next();
+        Ok::<_, RuleError>(newest.filter(|logged| Some(logged.version) == version && logged.action != "undone"))
     });
     match found.await {
         Ok(Ok(Some(Logged { version, old, new, .. }))) => {
@@ -140,7 +142,11 @@ pub(in crate::serve::console) async fn undo(console: &Arc<Console>, name: String
             change(console, visitor, peer, Change { name, expected, keys: old }).await
         }
         Ok(Err(error)) => refused(&visitor, &error),
-        Ok(Ok(None)) => problem(Some(&visitor), StatusCode::NOT_FOUND, "The log has no such change any more."),
+        Ok(Ok(None)) => problem(
+            Some(&visitor),
+            StatusCode::CONFLICT,
+            "The last change of the rule is another one. Read the rule again.",
+        ),
         Err(answer) => answer,
     }
 }

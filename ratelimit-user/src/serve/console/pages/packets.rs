@@ -36,10 +36,12 @@ pub(in crate::serve::console) async fn packets(console: &Console, path: &[&str],
         _ => return problem(Some(visitor), StatusCode::NOT_FOUND, "There is no such page."),
     };
     let content = match packets.ask(&question).await {
-        Ok(Answer::Sources(rows)) => overview(&console.history.packets(), &rows),
+        Ok(Answer::Sources(rows)) => overview(&console.history.packets(), Ok(&rows)),
         Ok(Answer::Rules(found)) => rules(&found, number, &search),
         Ok(Answer::Lists(rows)) => lists(&rows),
         Ok(Answer::Changes(rows)) => changes(&rows),
+        // The parts of a live page stay, with what is wrong.
+        Err(text) if path.is_empty() => overview(&console.history.packets(), Err(&text)),
         Ok(_) => trouble("The daemon has another version."),
         Err(text) => trouble(&text),
     };
@@ -57,7 +59,7 @@ fn trouble(text: &str) -> Markup {
     html! { section class="problem" role="alert" { (text) } }
 }
 
-fn overview(packets: &Packets, sources: &[SourceRow]) -> Markup {
+fn overview(packets: &Packets, sources: Result<&[SourceRow], &str>) -> Markup {
     let mut reasons: Vec<_> = packets.last.reasons.iter().collect();
     reasons.sort_by_key(|row| (row.passes, std::cmp::Reverse(row.packets + row.would_drop)));
     html! {
@@ -93,8 +95,11 @@ fn overview(packets: &Packets, sources: &[SourceRow]) -> Markup {
         }
         section id="sources" data-live {
             h2 { "Sources with the most dropped packets" }
-            @if sources.is_empty() { p class="dim" { "No source is tracked." } }
-            @else { (source_table(sources)) }
+            @match sources {
+                Err(problem) => p class="bad" { (problem) },
+                Ok([]) => p class="dim" { "No source is tracked." },
+                Ok(sources) => (source_table(sources)),
+            }
         }
     }
 }
@@ -107,7 +112,7 @@ fn source_table(sources: &[SourceRow]) -> Markup {
                 thead {
                     tr {
                         th scope="col" { "Source" } th scope="col" { "Service" } th scope="col" class="number" { "Dropped" }
-                        th scope="col" { "" } th scope="col" class="number" { "Would drop" } th scope="col" class="number" { "Passed" }
+                        th scope="col" { "Share" } th scope="col" class="number" { "Would drop" } th scope="col" class="number" { "Passed" }
                     }
                 }
                 tbody {
@@ -139,7 +144,8 @@ fn rules(found: &Rules, number: usize, search: &str) -> Markup {
     html! {
         (search_form("/console/packets/rules", "Search sources, limits and comments", search))
         section {
-            @if found.rows.is_empty() { p class="dim" { "No rule has this text." } }
+            @if found.count == 0 { p class="dim" { "No rule has this text." } }
+            @else if found.rows.is_empty() { p class="dim" { "This table has no such page." } }
             @else {
                 div class="table" tabindex="0" role="region" aria-label="Rules" {
                     table {

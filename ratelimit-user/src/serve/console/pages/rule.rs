@@ -58,8 +58,12 @@ pub(in crate::serve::console) async fn rule(console: &Arc<Console>, name: String
     let version = version.flatten();
     let may_change = visitor.caller.may(Need::Change(&name)) && !in_force.is_of_operator(&name);
     let content = html! {
-        @if query.has("done") {
-            section class="note" role="status" { "Version " (query.get("done")) " is in force. The change can be undone below." }
+        @if let Some(done) = query.number("done") {
+            @if version == Some(done) {
+                section class="note" role="status" { "Version " (done) " is in force. The change can be undone below." }
+            } @else if version.is_none() && last.as_ref().is_some_and(|last| last.version == done) {
+                section class="note" role="status" { "The rule is deleted. The change can be undone below." }
+            }
         }
         @match keys {
             Some(keys) => (what(keys, version)),
@@ -129,7 +133,7 @@ fn what(keys: &Keys, version: Option<u64>) -> Markup {
     html! {
         section {
             h2 { "Rule" }
-            div class="table" {
+            div class="table" tabindex="0" role="region" aria-label="Keys" {
                 table {
                     tbody {
                         @for (key, value) in keys {

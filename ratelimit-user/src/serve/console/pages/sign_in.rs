@@ -15,19 +15,26 @@ use crate::serve::{
 
 /// Shows the form, or reads it.
 pub(in crate::serve::console) fn sign_in(console: &Console, head: &Parts, form: Option<&Form>) -> Response {
-    if console.gate.visitor(&console.service, head).is_some() {
+    let visitor = console.gate.visitor(&console.service, head);
+    if visitor.is_some_and(|visitor| visitor.is_by_proxy || form.is_none()) {
         return page::see("/console");
     }
     if console.gate.of_proxy(head).is_some() {
-        let text = "The proxy has signed you in with a name that the file of the server does not have: its operator \
-                    can add a table [[user]].";
+        let text = "The proxy has signed you in with a name that may not see the console: the operator of the server can \
+                    add a table [[user]] with a scope for rules or packets.";
         return page::problem(None, StatusCode::FORBIDDEN, text);
     }
     let Some(form) = form else { return answer(StatusCode::OK, None) };
     let token = form.get("token").trim();
     match console.service.of_tokens(|tokens| tokens.sign_in(token, Need::Visit)) {
         Ok(hash) => match console.gate.sessions.begin(hash, Instant::now()) {
-            Some(session) => with_cookie(page::see("/console"), console.gate.cookie(), &session),
+            Some(session) => {
+                // Another token takes the place of the one before.
+                if let Some(before) = console.gate.session(&head.headers) {
+                    console.gate.sessions.end(before);
+                }
+                with_cookie(page::see("/console"), console.gate.cookie(), &session)
+            }
             None => page::problem(None, StatusCode::SERVICE_UNAVAILABLE, "The system has no random numbers."),
         },
         Err(denied) => {
@@ -54,7 +61,7 @@ pub(in crate::serve::console) fn sign_out(console: &Console, head: &Parts) -> Re
     answer
 }
 
-fn with_cookie(mut answer: Response, (name, attributes): (&str, &str), session: &str) -> Response {
+fn with_cookie(mut answer: Response, (name, attributes): (String, &str), session: &str) -> Response {
     if let Ok(value) = HeaderValue::from_str(&format!("{name}={session}; {attributes}")) {
         answer.headers_mut().insert(SET_COOKIE, value);
     }

@@ -19,7 +19,7 @@ pub(in crate::serve::console) fn difference(old: Option<&Keys>, new: Option<&Key
     html! {
         @if rows.is_empty() { p class="dim" { "No key differs." } }
         @else {
-            div class="table" {
+            div class="table" tabindex="0" role="region" aria-label="Keys that differ" {
                 table {
                     thead { tr { th scope="col" { "Key" } th scope="col" { "Before" } th scope="col" { "After" } } }
                     tbody { @for (name, old, new) in rows { tr { td { (name) } td { (cell(old)) } td { (cell(new)) } } } }

@@ -9,7 +9,7 @@ use axum::{
 };
 use maud::{DOCTYPE, Markup, html};
 
-use crate::serve::console::visit::Visitor;
+use crate::serve::console::visit::{AGAIN, Visitor};
 
 /// The rows of a table on one page.
 pub(in crate::serve::console) const ROWS: usize = crate::view::ROWS;
@@ -37,7 +37,7 @@ pub(in crate::serve::console) fn page(
                 link rel="icon" href="/console/icon.svg";
                 @if is_live {
                     script src="/console/live.js" defer {}
-                    noscript { meta http-equiv="refresh" content="10"; }
+                    noscript { meta http-equiv="refresh" content={ "10; url=?" (AGAIN) }; }
                 }
             }
             body {

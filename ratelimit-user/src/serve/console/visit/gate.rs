@@ -1,6 +1,9 @@
 //! Who a visitor is, and whether a form is one of this session.
 
-use std::time::Instant;
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
+    time::Instant,
+};
 
 use axum::http::{
     HeaderMap,
@@ -22,6 +25,8 @@ use crate::{
 
 /// The header of calls that a page makes by itself.
 pub(in crate::serve::console) const LIVE: &str = "x-live";
+/// The query with which a page without its script reads itself again.
+pub(in crate::serve::console) const AGAIN: &str = "live=1";
 /// The header in which browsers tell who has made a call.
 const SITE: &str = "sec-fetch-site";
 
@@ -59,11 +64,16 @@ impl Gate {
     }
 
     /// Returns the name of the cookie, and its attributes. Without encryption on the whole way, browsers refuse the prefix.
-    pub(in crate::serve::console) fn cookie(&self) -> (&'static str, &'static str) {
+    /// The name has the port, because all ports of a host share their cookies.
+    pub(in crate::serve::console) fn cookie(&self) -> (String, &'static str) {
+        let name = match self.settings.listen {
+            Listen::Tcp(address) => format!("ratelimit-{}", address.port()),
+            Listen::Unix(_) => "ratelimit".to_owned(),
+        };
         let is_behind_proxy = matches!(self.settings.listen, Listen::Unix(_)) || !self.settings.proxies.is_empty();
         match self.is_encrypted || is_behind_proxy {
-            true => ("__Host-ratelimit", "Path=/; Secure; HttpOnly; SameSite=Strict"),
-            false => ("ratelimit", "Path=/; HttpOnly; SameSite=Strict"),
+            true => (format!("__Host-{name}"), "Path=/; Secure; HttpOnly; SameSite=Strict"),
+            false => (name, "Path=/; HttpOnly; SameSite=Strict"),
         }
     }
 
@@ -75,15 +85,19 @@ impl Gate {
         each.find(|(this, _)| *this == name).map(|(_, value)| value)
     }
 
-    /// Returns the visitor of a call, who has signed in here or at the proxy.
+    /// Returns the visitor of a call, who has signed in here or at the proxy, and may see the pages.
     pub(in crate::serve::console) fn visitor(&self, service: &Service, head: &Parts) -> Option<Visitor> {
+        self.signed_in(service, head).filter(|visitor| visitor.caller.may(Need::Visit))
+    }
+
+    fn signed_in(&self, service: &Service, head: &Parts) -> Option<Visitor> {
         if let Some(name) = self.of_proxy(head) {
             let caller = service.of_tokens(|tokens| tokens.user(name))?;
             let csrf = self.sign(caller.name());
             return Some(self.seeing(caller, true, csrf));
         }
         let session = self.session(&head.headers)?;
-        let is_live = head.headers.contains_key(LIVE);
+        let is_live = head.headers.contains_key(LIVE) || head.uri.query() == Some(AGAIN);
         let hash = self.sessions.find(session, is_live, Instant::now())?;
         let caller = service.of_tokens(|tokens| tokens.of_hash(hash))?;
         Some(self.seeing(caller, false, self.sign(session)))
@@ -98,9 +112,9 @@ impl Gate {
     pub(in crate::serve::console) fn of_proxy<'a>(&self, head: &'a Parts) -> Option<&'a [u8]> {
         let header = self.settings.header.as_ref()?;
         let is_trusted = match head.extensions.get::<Peer>() {
-            Some(Peer(address)) => {
-                let address = Prefix::host(*address);
-                self.settings.proxies.iter().any(|proxy| proxy.contains(&address))
+            Some(Peer(ip)) => {
+                let address = Prefix::host(*ip);
+                self.settings.proxies.iter().any(|proxy| proxy.contains(&address)) && !is_of_this_host(*ip)
             }
             None => true,
         };
@@ -120,6 +134,17 @@ impl Gate {
     }
 }
 
+/// Returns whether an address is one of this host, from which any local program can send a header.
+fn is_of_this_host(address: IpAddr) -> bool {
+    let can_bind = |address: IpAddr| UdpSocket::bind((address, 0)).is_ok();
+    // Some hosts let programs bind to all addresses, even to those for documents (net.ipv4.ip_nonlocal_bind).
+    let of_nobody: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 0).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xdead).into(),
+    };
+    can_bind(address) && !can_bind(of_nobody)
+}
+
 /// Returns whether another site has made a call. Browsers that do not tell the site tell at least the origin.
 pub(in crate::serve::console) fn is_foreign(headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get(SITE) {
@@ -133,8 +158,6 @@ pub(in crate::serve::console) fn is_foreign(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::IpAddr;
-
     use axum::http::{HeaderValue, Request};
 
     use super::*;
@@ -155,7 +178,8 @@ mod tests {
         let gate = |listen: &str, proxies: &[&str]| {
             let proxies = proxies.iter().map(|proxy| proxy.parse().unwrap()).collect();
             let header = Some("x-remote-user".to_owned());
-            Gate::new(Settings { listen: listen.parse().unwrap(), header, proxies, packets: None }, false).unwrap()
+            Gate::new(Settings { listen: listen.parse().unwrap(), group: None, header, proxies, packets: None }, false)
+                .unwrap()
         };
         let alice = [("x-remote-user", "alice")];
         let (tcp, unix) = (gate("10.0.0.1:80", &["10.0.0.0/24", "fd00::1"]), gate("unix:/run/c", &[]));
@@ -165,8 +189,22 @@ mod tests {
         assert_eq!(unix.of_proxy(&head(&alice, None)), Some(&b"alice"[..]));
         assert_eq!(unix.of_proxy(&head(&[("x-remote-user", "")], None)), None);
         assert_eq!(unix.of_proxy(&head(&[("x-remote-user", "alice"), ("x-remote-user", "bob")], None)), None);
+        let port = [("cookie", "ratelimit-81=other; ratelimit-80=own; ratelimit=older")];
+        assert_eq!(gate("127.0.0.1:80", &[]).session(&head(&port, None).headers), Some("own"));
         let cookies = [("cookie", "a=b; __Host-ratelimit=c"), ("cookie", "ratelimit=d")];
         assert_eq!(unix.session(&head(&cookies, None).headers), Some("c"));
+    }
+
+    #[test]
+    fn a_header_from_an_address_of_this_host_names_nobody() {
+        for (address, expected) in [("127.0.0.1", true), ("127.9.9.9", true), ("192.0.2.1", false)] {
+            assert_eq!(is_of_this_host(address.parse().unwrap()), expected, "{address}");
+        }
+        // The file refuses loopback addresses. Others of this host are not known there.
+        let (header, listen) = (Some("x-remote-user".to_owned()), "10.0.0.1:80".parse().unwrap());
+        let proxies = vec!["127.0.0.0/8".parse().unwrap()];
+        let gate = Gate::new(Settings { listen, group: None, header, proxies, packets: None }, false).unwrap();
+        assert_eq!(gate.of_proxy(&head(&[("x-remote-user", "alice")], Some("127.0.0.1"))), None);
     }
 
     #[test]

@@ -6,5 +6,5 @@ mod sessions;
 
 pub(super) use self::{
     form::{Form, read},
-    gate::{Gate, LIVE, Visitor, is_foreign},
+    gate::{AGAIN, Gate, LIVE, Visitor, is_foreign},
 };

@@ -13,7 +13,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 const IDLE: Duration = Duration::from_secs(3_600);
 /// How long a session lasts at most.
 const LONGEST: Duration = Duration::from_secs(12 * 3_600);
-/// The most sessions of a token. A further one ends the oldest.
+/// The most sessions of a token. A further one ends the one that nobody has used for longest.
 const MOST: usize = 16;
 
 /// All sessions, by the hashes of their names. A name is in the cookie of one browser only.

@@ -1,0 +1,58 @@
+//! The pages about packets, with a daemon.
+
+use std::time::{Duration, Instant};
+
+use ratelimit_tests::{Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
+
+use super::{console::Pages, rules::TEAM, token};
+use crate::metrics::start;
+
+#[test]
+fn the_daemon_shows_packets_to_those_who_may_read_about_them() {
+    let (sandbox, folder) = (Sandbox::new(), Folder::new());
+    let ratelimit = Ratelimit::new(&sandbox);
+    let view = folder.file().with_file_name("view");
+    let text = "interfaces = [\"eth0\"]\n[default]\npackets = \"5/s\"\n[[rule]]\nsource = \"198.51.100.0/24\"\n\
+                policy = \"deny\"\ncomment = \"<b>bad\"\n";
+    let file = format!("{text}[view]\nsocket = \"{}\"\n", view.display());
+    let mut daemon = start(&sandbox, &ratelimit, &folder, &file);
+    Flood::of(Frame::ack(PEER_IPV4, 80)).send(&sandbox, 500);
+    let network = token("network", "bmV0", "\"packets:read\"");
+    let pages = Pages::with(&sandbox, &format!("packets = \"{}\"\n{network}", view.display()));
+    let (network, team) = (pages.sign_in("bmV0"), pages.sign_in(TEAM));
+    let begin = Instant::now();
+    let text = loop {
+        // The server reads the counts for the first time when it starts.
+        let text = network.page("/console/packets");
+        if text.contains("over-packets") || begin.elapsed() > Duration::from_secs(20) {
+            break text;
+        }
+    };
+    assert!(
+        text.contains("The source sends more packets than its limit.") && text.contains("Packets on eth0"),
+        "{text}"
+    );
+    assert!(text.contains("<code>10.9.0.2</code>"), "{text}");
+    let text = network.page("/console/packets/rules?q=bad");
+    assert!(text.contains("<code>198.51.100.0/24</code>") && text.contains("&lt;b&gt;bad"), "{text}");
+    assert!(network.page("/console/packets/rules?q=nothing").contains("No rule has this text."));
+    assert!(network.page("/console/packets/rules?q=bad&page=99").contains("This table has no such page."));
+    assert!(network.page("/console/packets/lists").contains("There is no list."));
+    assert!(network.page("/console/packets/changes").contains("started with"));
+    assert!(!network.page("/console/rules").contains("create-url"));
+    for path in ["", "/rules", "/lists", "/changes"] {
+        assert_eq!(team.get(&format!("/console/packets{path}")).status, 403, "{path}");
+    }
+    // A reload moves the socket, and then removes it.
+    let other = folder.file().with_file_name("other");
+    folder.write(&file.replace("/view\"", "/other\""));
+    assert!(daemon.line().contains("view socket: "), "the daemon does not tell the change");
+    assert!(other.exists() && !view.exists());
+    assert!(network.page("/console/packets/rules").contains("The daemon shows no packets at "));
+    let text = network.page("/console/packets");
+    assert!(text.contains("id=\"sources\"") && text.contains("The daemon shows no packets at "), "{text}");
+    daemon.end();
+    assert!(!other.exists());
+    pages.server.end();
+    ratelimit.ok("detach --all");
+}
