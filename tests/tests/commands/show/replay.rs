@@ -21,30 +21,7 @@ use ratelimit_tests::{
 };
 use serde_json::{Value, json};
 
-const CONFIG: &str = "\
-interfaces = [\"eth0\"]
-[settings]
-front = \"off\"
-own = \"off\"
-[default]
-packets = \"100/s\"
-burst = 20
-[[rule]]
-source = \"10.9.2.0/24\"
-bytes = \"50kB/s\"
-burst = 20
-[[rule]]
-source = \"2001:db8:1:2:3::/80\"
-policy = \"deny\"
-[[rule]]
-source = \"10.9.4.1\"
-packets = \"20/s\"
-algorithm = \"fixed-window\"
-[[rule]]
-source = \"10.9.3.0/24\"
-policy = \"deny\"
-until = 2024-01-01T00:00:10Z
-";
+const CONFIG: &str = include_str!("../../../data/replay.toml");
 
 /// 2024-01-01T00:00:00Z.
 const START: u64 = 1_704_067_200;

@@ -6,7 +6,7 @@ use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 
 use super::{
-    log::{Logged, MOST, changes_of},
+    log::{Logged, changes_of},
     rule::replayed,
 };
 use crate::{
