@@ -99,8 +99,9 @@ fn a_team_changes_a_rule_by_keyboard_and_on_a_phone() {
     let text = browser.text();
     assert!(text.contains("The new rule would have refused 12 of 40 clients in the last "), "{text}");
     record(&mut browser, "console-preview.png");
-    // The confirmation has the focus.
-    assert_eq!(browser.value("document.activeElement.textContent"), json!("Put in force"));
+    // A key that is pressed twice confirms nothing.
+    assert_eq!(browser.value("document.activeElement.textContent"), json!("What changes"));
+    browser.tab_to("e.textContent === 'Put in force'");
     browser.and_load(|browser| browser.press("Enter"));
     assert!(browser.text().contains("Version 1 is in force"), "{}", browser.text());
     assert_eq!((0..30).filter(|_| ask(&socket, 77) == 200).count(), 28);
