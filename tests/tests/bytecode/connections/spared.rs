@@ -1,6 +1,6 @@
 //! Which TCP packets are spared.
 
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 use ratelimit::dataplane::{
     program::loader::{LEARNED, Settings},
@@ -14,7 +14,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
-use ratelimit_tests::{Bytecode, PEER_IPV4, PEER_IPV6, Wrap, framed, per_second};
+use ratelimit_tests::{Bytecode, PEER_IPV4, PEER_IPV6, VICTIM_IPV4, Wrap, framed, per_second};
 
 use super::{
     ACK, SYN, above_the_limit, answer_to, bans, datagram, forged, load, looked_up, on_the_victim, opened, opening,
@@ -212,15 +212,17 @@ fn the_end_of_an_own_connection_passes_and_a_first_packet_does_not() {
 /// program from learning the rate.
 #[test]
 fn only_packets_that_are_dropped_count_as_refusals_of_a_learned_rate() {
-    on_the_victim(|sandbox| {
+    on_the_victim(|_| {
         let mut bytecode = Bytecode::with(Settings { unknown: LEARNED, ..crate::settings() });
         bytecode.set_time(SECOND);
         bytecode.set("default", per_second(1_000, 1_000));
         let learned = LearnedRate { per_minute: LEAST, begun: SECOND, calm: DAY, ..LearnedRate::default() };
         bytecode.tables.learned_rate.open_mut().unwrap().set(0, learned, 0).unwrap();
         let refused = |bytecode: &Bytecode| bytecode.tables.learned_rate.open().unwrap().get(&0, 0).unwrap().refused;
-        let (own, _peer) = opened(sandbox, PEER_IPV4);
-        let (answer, other) = (answer_to(&own), datagram(own.peer_addr().unwrap(), own.local_addr().unwrap()));
+        // A TCP connection would prove the source.
+        let own = UdpSocket::bind((VICTIM_IPV4, 0)).unwrap();
+        own.connect((PEER_IPV4, 53)).unwrap();
+        let [answer, other] = [53, 54].map(|port| datagram((PEER_IPV4, port).into(), own.local_addr().unwrap()));
         while bytecode.reason(&answer) == Reason::WithinLimit {}
         for _ in 0..300 {
             assert_eq!(bytecode.reason(&answer), Reason::OwnConnection);
