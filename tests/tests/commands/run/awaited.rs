@@ -37,7 +37,7 @@ fn a_missing_interface_leaves_the_others_limited_and_is_attached_when_it_appears
     let status = ratelimit.json("status");
     assert_eq!(
         status["config"],
-        json!({"file": shown, "degraded": true, "refused": null, "stops": null, "unattached": [{"name": "wan0", "wait": true, "exists": false}], "unusable_lists": [], "remote_lists": [], "differences": []})
+        json!({"file": shown, "degraded": true, "refused": null, "stops": null, "crowdsec": null, "unattached": [{"name": "wan0", "wait": true, "exists": false}], "unusable_lists": [], "remote_lists": [], "differences": []})
     );
     let line =
         format!("degraded: wan0, which {shown} lists, does not exist: the daemon attaches to it when it appears\n");
@@ -62,7 +62,7 @@ fn a_missing_interface_leaves_the_others_limited_and_is_attached_when_it_appears
     assert_eq!(attached(&ratelimit), ["eth0", "wan0"]);
     assert_eq!(
         ratelimit.json("status")["config"],
-        json!({"file": shown, "degraded": false, "refused": null, "stops": null, "unattached": [], "unusable_lists": [], "remote_lists": [], "differences": []})
+        json!({"file": shown, "degraded": false, "refused": null, "stops": null, "crowdsec": null, "unattached": [], "unusable_lists": [], "remote_lists": [], "differences": []})
     );
     assert_eq!([is_attached("eth0"), is_attached("wan0")], [1.0, 1.0]);
     assert!(ratelimit.ok("reload").ends_with("rules: 0 set, 0 deleted, 1 unchanged\n"));

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs};
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
 
 /// Maximum in kilobytes.
-const MOST: u64 = 36_000;
+const MOST: u64 = 42_000;
 
 const SOURCES: u32 = 1_000_000;
 

@@ -47,7 +47,7 @@ fn the_service_manager_is_notified_of_every_state() {
     // The daemon reloads by itself. An error is one line, whatever the file contains.
     folder.write("\"a\\nREADY=0\" = 1\nb = 2\n");
     let line = format!(
-        "nothing was changed: {shown}:1:1: \"a\\nREADY=0\": unknown key: expected interfaces, interface, settings, default, allow, service, policy, list, rule, state, stops, metrics, fleet, serve, check, token"
+        "nothing was changed: {shown}:1:1: \"a\\nREADY=0\": unknown key: expected interfaces, interface, settings, default, allow, service, policy, list, rule, state, stops, crowdsec, metrics, fleet, serve, check, token, console, user, view"
     );
     assert_eq!(daemon.line(), format!("ratelimit: {line}"));
     assert_eq!(message(&manager), "RELOADING=1\nMONOTONIC_USEC=");

@@ -35,7 +35,7 @@ type Sent = (u64, IpAddr, Vec<u8>);
 /// Returns packets of seven sources over some seconds, from a seed.
 fn packets() -> Vec<Sent> {
     let sources =
-        ["10.9.0.1", "10.9.4.1", "10.9.0.2", "10.9.2.1", "10.9.3.1", "2001:db8:1:2:3::1", "2001:db8:1:2:4::1"];
+        ["10.9.1.1", "10.9.4.1", "10.9.1.2", "10.9.2.1", "10.9.3.1", "2001:db8:1:2:3::1", "2001:db8:1:2:4::1"];
     let (mut state, mut time) = (0x9e37_79b9_7f4a_7c15u64, 400_000_000);
     let mut random = move |most: u64| {
         state ^= state << 13;
