@@ -52,10 +52,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     run::run(cargo_test(&[first.clone(), options(&later)].concat()).arg("--no-run"))?;
     run::run(&mut tests(&first, TESTS_PER_CPU, &args.filter))?;
     let [bytecode, fleet, network] = [BYTECODE, FLEET, NETWORK].map(|name| options(&[name.to_owned()]));
-    beside(
-        &tests(&bytecode, TESTS_PER_CPU, &args.filter),
-        &mut [tests(&fleet, TESTS_PER_CPU, &args.filter), tests(&network, NETWORK_TESTS_PER_CPU, &args.filter)],
-    )?;
+    beside(&tests(&bytecode, 1, &args.filter), &mut tests(&fleet, TESTS_PER_CPU, &args.filter))?;
+    run::run(&mut tests(&network, NETWORK_TESTS_PER_CPU, &args.filter))?;
     run::run(&mut tests(&["--doc".to_owned()], TESTS_PER_CPU, &args.filter))?;
     if args.filter.is_empty() { in_guests() } else { Ok(()) }
 }
@@ -76,22 +74,24 @@ fn cargo_test(programs: &[String]) -> Command {
     cargo
 }
 
-/// Runs one command at the lowest priority beside others, which run one after another. Prints its output at the end.
-fn beside(patient: &Command, others: &mut [Command]) -> Result<()> {
+/// Runs two commands at a time, the first with less priority. Prints its output at the end.
+///
+/// With the least priority, it would keep locks of the kernel for seconds, for which the other one waits.
+fn beside(patient: &Command, other: &mut Command) -> Result<()> {
     let mut command = Command::new("nice");
-    command.args(["-n", "19"]).arg(patient.get_program()).args(patient.get_args());
+    command.args(["-n", "10"]).arg(patient.get_program()).args(patient.get_args());
     command.envs(patient.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let line = run::describe(&command);
-    let (patient, others) = thread::scope(|scope| {
+    let (patient, other) = thread::scope(|scope| {
         let patient = scope.spawn(|| command.output());
-        let others = others.iter_mut().try_for_each(run::run);
-        (patient.join(), others)
+        let other = run::run(other);
+        (patient.join(), other)
     });
     let output =
         patient.map_err(|_| anyhow!("the thread of the patient tests panicked"))?.context("cannot run nice")?;
     print!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
     ensure!(output.status.success(), "`{line}` failed ({})", output.status);
-    others
+    other
 }
 
 /// Returns the options of cargo for these test programs.
