@@ -34,6 +34,8 @@ mod program {
         telemetry::counters,
     };
 
+    // Each entry point is one function: a call costs time and, before Linux 6.8, 32 of the 512 bytes of stack.
+
     /// For drivers and kernels (5.18) with frames of several buffers.
     #[xdp(frags)]
     #[inline(always)]
@@ -43,6 +45,7 @@ mod program {
 
     /// For older kernels, which refuse the other program.
     #[xdp]
+    #[inline(always)]
     fn ratelimit_linear(ctx: XdpContext) -> u32 {
         run::<true, false>(&ctx)
     }
@@ -56,6 +59,7 @@ mod program {
 
     /// For such interfaces on older kernels.
     #[xdp]
+    #[inline(always)]
     fn ratelimit_raw_linear(ctx: XdpContext) -> u32 {
         run::<false, false>(&ctx)
     }
@@ -70,6 +74,7 @@ mod program {
 
     /// For benchmarks: drops the packets that pass, so that only the limiter is compared.
     #[xdp(frags)]
+    #[inline(always)]
     fn ratelimit_bench(ctx: XdpContext) -> u32 {
         run::<true, true>(&ctx);
         XDP_DROP

@@ -60,12 +60,6 @@ fn the_program_with_every_feature_stays_within_the_verifier_limit() {
 fn the_program_for_one_buffer_stays_within_the_same_limits() {
     let linear = |settings| Settings { frags: false, raw_ip: true, ..settings };
     measure("default, one buffer", linear(Settings::default()), &Most { verified: 150_000, translated: 9_000 });
-    // Kernels before 6.8 count more stack, and have too little for all features at once (docs/floods.md).
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
-    if (numbers.next(), numbers.next()) < (Some(6), Some(8)) {
-        return;
-    }
     measure("everything, one buffer", linear(everything()), &Most { verified: 500_000, translated: 22_000 });
 }
 
