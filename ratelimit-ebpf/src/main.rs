@@ -85,7 +85,12 @@ mod program {
     fn run<const ETHERNET: bool, const FRAGS: bool>(ctx: &XdpContext) -> u32 {
         let (parsed, length) = if FRAGS { parse::<ETHERNET>(ctx) } else { parse_linear::<ETHERNET>(ctx) };
         let verdict = match parsed {
-            Ok(parsed) => decide::<ETHERNET, FRAGS>(ctx, parsed, length),
+            Ok(Parsed { source, classes }) => {
+                // Only some settings need these three loads.
+                let matters = settings::is_on(&settings::INTERFACE_MATTERS);
+                let interface = if matters { ctx.ingress_ifindex() as u32 } else { 0 };
+                decide::decide::<ETHERNET, FRAGS>(ctx, source, classes, length, interface)
+            }
             Err(Reason::LinkDiscovery) => link_discovery::decide().into(),
             Err(reason) => reason.into(),
         };
@@ -125,17 +130,6 @@ mod program {
             Stop::Unread => Reason::Truncated,
         });
         (parsed, packet.length())
-    }
-
-    #[inline(always)]
-    fn decide<const ETHERNET: bool, const FRAGS: bool>(
-        ctx: &XdpContext,
-        Parsed { source, classes }: Parsed,
-        length: u32,
-    ) -> Verdict {
-        // Only some settings need these three loads.
-        let interface = if settings::is_on(&settings::INTERFACE_MATTERS) { ctx.ingress_ifindex() as u32 } else { 0 };
-        decide::decide::<ETHERNET, FRAGS>(ctx, source, classes, length, interface)
     }
 
     /// Never called: the build refuses an object that could panic.

@@ -3,6 +3,7 @@
 
 pub mod change;
 pub mod confirm;
+mod connections;
 pub(crate) mod crowdsec;
 pub mod daemon;
 pub mod downloads;

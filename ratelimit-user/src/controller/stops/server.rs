@@ -5,48 +5,25 @@ use std::{sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{UnixListener, UnixStream},
-    sync::Semaphore,
     task::spawn_blocking,
-    time::{sleep, timeout},
+    time::timeout,
 };
 
 use super::judge::{Judge, Reply};
-use crate::stops::LINE;
+use crate::{controller::connections, stops::LINE};
 
 /// Connections at a time. Further ones wait.
 const CONNECTIONS: usize = 32;
 /// How long a connection may be silent, and how long an answer may take to be read.
 const IDLE: Duration = Duration::from_secs(60);
-/// The pause after a connection that could not be accepted, for example for lack of files.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers until it is aborted.
 pub(super) async fn serve(listener: UnixListener, judge: Arc<Judge>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        let accepted = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (listener.accept().await, place)
-        };
-        tokio::select! {
-            (accepted, place) = accepted => match accepted {
-                Ok((stream, _)) => {
-                    let judge = Arc::clone(&judge);
-                    connections.spawn(async move {
-                        answer(stream, &judge).await;
-                        drop(place);
-                    });
-                }
-                Err(_) => sleep(PAUSE).await,
-            },
-            Some(_) = connections.join_next() => {}
-        }
-    }
+    connections::serve(listener, CONNECTIONS, |stream| answer(stream, Arc::clone(&judge))).await;
 }
 
 /// Answers the lines of one connection.
-async fn answer(stream: UnixStream, judge: &Arc<Judge>) {
+async fn answer(stream: UnixStream, judge: Arc<Judge>) {
     // The kernel recorded the user when the application connected.
     let user = stream.peer_cred().ok().map(|peer| peer.uid());
     let (read, mut write) = stream.into_split();
@@ -57,7 +34,7 @@ async fn answer(stream: UnixStream, judge: &Arc<Judge>) {
         let read = timeout(IDLE, (&mut reader).take(most).read_until(b'\n', &mut line)).await;
         let Ok(Ok(1..)) = read else { return };
         let is_whole = line.pop_if(|byte| *byte == b'\n').is_some();
-        let judge = Arc::clone(judge);
+        let judge = Arc::clone(&judge);
         // The judge waits for the kernel.
         let Ok(reply) = spawn_blocking(move || judge.line(&line, user)).await else { return };
         let answer = match reply {

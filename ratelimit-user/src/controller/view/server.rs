@@ -6,48 +6,24 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{UnixListener, UnixStream, unix::OwnedWriteHalf},
-    sync::Semaphore,
-    task::JoinSet,
-    time::{sleep, timeout},
+    time::timeout,
 };
 
 use super::reader::Reader;
-use crate::view::LINE;
+use crate::{controller::connections, view::LINE};
 
 /// Connections at a time. Further ones wait.
 const CONNECTIONS: usize = 8;
 /// How long a connection may be silent, and how long an answer may take to be read.
 const IDLE: Duration = Duration::from_secs(30);
-/// The pause after a connection that could not be accepted, for example for lack of files.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers until it is aborted.
 pub(super) async fn serve(listener: UnixListener, reader: Arc<Reader>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = JoinSet::new();
-    loop {
-        let accepted = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (listener.accept().await, place)
-        };
-        tokio::select! {
-            (accepted, place) = accepted => match accepted {
-                Ok((stream, _)) => {
-                    let reader = Arc::clone(&reader);
-                    connections.spawn(async move {
-                        answer(stream, &reader).await;
-                        drop(place);
-                    });
-                }
-                Err(_) => sleep(PAUSE).await,
-            },
-            Some(_) = connections.join_next() => {}
-        }
-    }
+    connections::serve(listener, CONNECTIONS, |stream| answer(stream, Arc::clone(&reader))).await;
 }
 
 /// Answers the lines of one connection.
-async fn answer(stream: UnixStream, reader: &Arc<Reader>) {
+async fn answer(stream: UnixStream, reader: Arc<Reader>) {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read);
     loop {
