@@ -24,7 +24,6 @@ mod program {
             first_buffer::FirstBuffer,
             frame::{self, Packet},
             headers::Frame as _,
-            verdict::Verdict,
         },
         parse::{
             outcome::{Parsed, Stop},
