@@ -34,7 +34,8 @@ fn hosts_divide_the_burst_of_a_new_source() {
     let _alone = alone();
     let (whole, share) = (first_second(""), first_second("start = \"share\"\n"));
     println!("whole {whole:.2}, share {share:.2}");
-    // Three bursts, or one. The hosts hear of the source within some milliseconds, and some packets come late.
-    assert!(whole >= 5.5, "{whole}");
-    assert!((1.5..=3.2).contains(&share), "{share}");
+    // Three bursts, or one. The hosts hear of the source within some milliseconds. On a busy machine, the traffic begins
+    // late. Without any burst, the first second would admit the limit.
+    assert!(whole >= 5.0, "{whole}");
+    assert!((1.2..=3.2).contains(&share), "{share}");
 }
