@@ -5,8 +5,19 @@ use std::{env, ffi::OsString, process::Command};
 use anyhow::{Context as _, Result, bail, ensure};
 
 /// Returns the cargo that runs this xtask.
+///
+/// It does not get what cargo has told xtask about its package. The build script of ring looks at it. So a library would
+/// be built again after each cargo of the developer.
 pub(crate) fn cargo() -> Command {
-    Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    let is_of_package = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    };
+    for (name, _) in env::vars_os().filter(|(name, _)| is_of_package(name)) {
+        cargo.env_remove(name);
+    }
+    cargo
 }
 
 /// Runs `command` with the input and output of this process.

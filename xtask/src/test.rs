@@ -1,12 +1,8 @@
 //! `cargo xtask test`: builds everything and runs all tests, on this machine and then on other kernels.
 
-use std::{
-    env,
-    process::Command,
-    thread::{self, available_parallelism},
-};
+use std::{env, process::Command, thread::available_parallelism};
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::{
     other, run,
@@ -25,10 +21,6 @@ const TESTS_PER_CPU: usize = 4;
 /// The tests that measure rates of packets, and how many of them run at a time.
 const NETWORK: &str = "network";
 const NETWORK_TESTS_PER_CPU: usize = 2;
-/// The tests of fleets, which mostly wait.
-const FLEET: &str = "fleet";
-/// The tests that only compute. They run beside tests that mostly wait, on CPU time that those leave.
-const BYTECODE: &str = "bytecode";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -46,13 +38,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     run::run(run::cargo().args(["build", "--locked", "--workspace", "--bin", "ratelimit"]))?;
     size::print()?;
     other::build()?;
-    let (later, now): (Vec<String>, Vec<String>) =
-        programs()?.into_iter().partition(|name| [BYTECODE, FLEET, NETWORK].contains(&name.as_str()));
-    let first = [["--lib", "--bin", "xtask", "--bin", "bench"].map(str::to_owned).to_vec(), options(&now)].concat();
-    run::run(cargo_test(&[first.clone(), options(&later)].concat()).arg("--no-run"))?;
+    let (network, others): (Vec<String>, Vec<String>) = programs()?.into_iter().partition(|name| name == NETWORK);
+    let (network, others) = (options(&network), options(&others));
+    let first = [["--lib", "--bin", "xtask", "--bin", "bench"].map(str::to_owned).to_vec(), others].concat();
+    run::run(cargo_test(&[first.clone(), network.clone()].concat()).arg("--no-run"))?;
     run::run(&mut tests(&first, TESTS_PER_CPU, &args.filter))?;
-    let [bytecode, fleet, network] = [BYTECODE, FLEET, NETWORK].map(|name| options(&[name.to_owned()]));
-    beside(&tests(&bytecode, 1, &args.filter), &mut tests(&fleet, TESTS_PER_CPU, &args.filter))?;
     run::run(&mut tests(&network, NETWORK_TESTS_PER_CPU, &args.filter))?;
     run::run(&mut tests(&["--doc".to_owned()], TESTS_PER_CPU, &args.filter))?;
     if args.filter.is_empty() { in_guests() } else { Ok(()) }
@@ -72,26 +62,6 @@ fn cargo_test(programs: &[String]) -> Command {
     let mut cargo = run::cargo();
     cargo.args(["test", "--locked", "--workspace"]).args(programs);
     cargo
-}
-
-/// Runs two commands at a time, the first with less priority. Prints its output at the end.
-///
-/// With the least priority, it would keep locks of the kernel for seconds, for which the other one waits.
-fn beside(patient: &Command, other: &mut Command) -> Result<()> {
-    let mut command = Command::new("nice");
-    command.args(["-n", "10"]).arg(patient.get_program()).args(patient.get_args());
-    command.envs(patient.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let line = run::describe(&command);
-    let (patient, other) = thread::scope(|scope| {
-        let patient = scope.spawn(|| command.output());
-        let other = run::run(other);
-        (patient.join(), other)
-    });
-    let output =
-        patient.map_err(|_| anyhow!("the thread of the patient tests panicked"))?.context("cannot run nice")?;
-    print!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-    ensure!(output.status.success(), "`{line}` failed ({})", output.status);
-    other
 }
 
 /// Returns the options of cargo for these test programs.

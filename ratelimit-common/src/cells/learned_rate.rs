@@ -63,12 +63,17 @@ pub const RESTLESS: u64 = DAY;
 /// Part of the rate by which it rises in a minute. So often, it almost doubles in 1,441 minutes.
 pub const RISE: u64 = 2_080;
 
-/// Debt that the burst allows: a fifth of a second.
-pub const BURST: Units = gcra::units(SECOND / 5);
+/// Nanoseconds' worth of packets that unknown sources may send at once, also at a rate that is not learned. Any of them
+/// may take the first half.
+pub const BURST_TIME: u64 = SECOND / 5;
+/// Nanoseconds' worth of packets that a CPU takes at a time, also at a rate that is not learned.
+pub const BATCH_TIME: u64 = SECOND / 1_000;
+/// Debt that the burst allows.
+pub const BURST: Units = gcra::units(BURST_TIME);
 /// More than a batch costs: two milliseconds.
 pub const MOST_COST: Units = gcra::units(SECOND / 500);
-/// Batches in a minute. A CPU takes a batch at a time.
-const BATCHES: u64 = 60_000;
+/// Batches in a minute.
+const BATCHES: u64 = MINUTE / BATCH_TIME;
 
 /// Returns the packets per minute in force.
 #[inline(always)]
@@ -99,8 +104,8 @@ pub const fn tolerated(passed: u64) -> u64 {
     passed / TOLERANCE
 }
 
-/// Returns whether a minute that began at `begun` has ended. At 0, none has begun yet. CPUs do not read the clock in the order in which they
-/// begin minutes, so it can be in the future.
+/// Returns whether a minute that began at `begun` has ended. At 0, none has begun yet. CPUs do not read the clock in the
+/// order in which they begin minutes, so it can be in the future.
 #[inline(always)]
 #[must_use]
 pub const fn has_ended(begun: u64, now: u64) -> bool {

@@ -124,6 +124,8 @@ impl Attachments {
             let (is_gone, origin) = (index.is_none(), recorded.origin);
             attachments.push(Attachment { name, mode, is_gone, program_id, index, origin, recorded, pin });
         }
+        // The pins are in the order of the names when the interfaces were attached.
+        attachments.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(attachments)
     }
 

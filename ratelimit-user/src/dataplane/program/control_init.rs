@@ -2,7 +2,7 @@
 
 use aya::{Ebpf, TestRun as _, TestRunOptions, programs::Xdp};
 use ratelimit_common::{
-    cells::learned_rate,
+    cells::learned_rate::{self, BATCH_TIME, BURST_TIME},
     limits::limit::SECOND,
     maps::control::{self, ABI_VERSION, Budget, Control},
     meters::gcra,
@@ -24,12 +24,6 @@ use crate::dataplane::{
 
 /// Ticks of the coarse clock that are measured to find its zero.
 const WATCHED: u64 = 3;
-
-/// Nanoseconds' worth of unknown sources' packets that a CPU takes at a time.
-const BATCH_TIME: u64 = SECOND / 1_000;
-
-/// Nanoseconds' worth of packets that unknown sources may send at once. Any of them may take the first half.
-const UNKNOWN_BURST: u64 = SECOND / 5;
 
 /// Nanoseconds' worth of SYN cookies that may be sent at once. Any source may take the first half.
 const PROOFS_BURST: u64 = SECOND / 5;
@@ -76,7 +70,7 @@ pub(crate) fn apply(settings: &Settings, build: u32, control: &mut Control) {
     control.admission = budget(settings.admissions, SECOND, 1);
     let unknown = if settings.unknown == LEARNED { learned_rate::FIRST / 60 } else { settings.unknown };
     let batch = (unknown / (SECOND / BATCH_TIME)).max(1);
-    control.unknown = budget(unknown, UNKNOWN_BURST, batch);
+    control.unknown = budget(unknown, BURST_TIME, batch);
     control.unknown_batch = batch;
     control.proofs = budget(settings.proofs, PROOFS_BURST, 1);
     control.own = budget(settings.own, OWN_BURST, 1);
