@@ -139,8 +139,8 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
     }
     let gone = ours.attachments.iter().filter(|attachment| attachment.is_gone);
     findings.extend(gone.map(|gone| {
-        let is_back = all.iter().any(|interface| interface.name == gone.name);
-        lost(&gone.name, is_back, gone.recorded.is_kept() && client::is_listening(pins))
+        let back = all.iter().find(|interface| interface.name == gone.name);
+        lost(&gone.name, back, gone.recorded.is_kept() && client::is_listening(pins))
     }));
     let is_absent = matches!(state, State::Absent);
     let is_known = |name: &String| ours.attachments.iter().any(|gone| gone.is_gone && gone.name == *name);
@@ -208,12 +208,13 @@ fn unattached(Unattached { interface, exists }: &Unattached, file: &str, pins: &
 }
 
 /// Returns the finding about a link without its interface. `has_daemon` tells whether a daemon waits for it.
-fn lost(name: &str, is_back: bool, has_daemon: bool) -> Finding {
-    if is_back {
+fn lost(name: &str, back: Option<&Interface>, has_daemon: bool) -> Finding {
+    if let Some(interface) = back {
+        let replace = if interface.program.is_some() { " --replace" } else { "" };
         let why = "The interface was created again, or its program was replaced. Nothing is limited there.";
         return Finding::error(Check::Instance, "no longer attached", why)
             .on(name)
-            .fixed_by(format!("ratelimit attach {name}"));
+            .fixed_by(format!("ratelimit attach {name}{replace}"));
     }
     let why = if has_daemon {
         "The interface was deleted. If it comes back, the daemon attaches to it within a second."

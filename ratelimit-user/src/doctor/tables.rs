@@ -115,7 +115,10 @@ fn admissions(during: u64, ever: u64, per_second: u64) -> Finding {
 /// Returns the finding about a default that limits each IPv6 source, if there is one.
 fn ipv6_lines(tables: &Tables, ipv6_prefix: u32) -> Result<Option<Finding>, Error> {
     let default = policies::spec(tables, tables.default_policy(ANY)?)?;
-    if default.policy.kind != LIMIT || ipv6_prefix <= LINE {
+    // Without a rate, nothing is limited.
+    let given = default.policy.given;
+    let is_limit = default.policy.kind == LIMIT && (given.packets != 0 || given.second != 0);
+    if !is_limit || ipv6_prefix <= LINE {
         return Ok(None);
     }
     let is_of_line = |parent: &ParentLimit| match parent.scope {

@@ -1,6 +1,6 @@
 //! `check`.
 
-use ratelimit_tests::{Authority, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Authority, Folder, Ratelimit, Sandbox, Sink, VICTIM_LINK};
 use serde_json::json;
 
 use crate::run::FILE;
@@ -48,6 +48,19 @@ fn check_of_the_host_names_interfaces_that_cannot_be_limited() {
     let output = ratelimit.run(&format!("{check} --json"));
     let checked: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(checked["host"][1], json!({"interface": "wan1", "message": refuses}));
+    // What another program or the driver refuses.
+    folder.write("interfaces = [\"lo\", \"eth0\"]\n");
+    let other = Sink::passing(&sandbox, VICTIM_LINK);
+    let output = ratelimit.run(&check);
+    let (lo, eth0) = output.stdout.trim_end().split_once('\n').unwrap();
+    assert!(lo.starts_with(&format!("{shown}: lo: its driver does not support native XDP: ")), "{lo}");
+    let found = format!("{shown}: eth0 already has the XDP program \"pass\" (id {}, native): ", other.program_id());
+    assert!(eth0.starts_with(&found) && eth0.ends_with("`ratelimit attach eth0 --replace` puts ratelimit in its place"));
+    drop(other);
+    folder.write("interfaces = [\"lo\", \"eth0\"]\n[interface.lo]\nmode = \"auto\"\n");
+    ratelimit.ok("attach eth0");
+    ratelimit.ok(&check);
+    ratelimit.ok("detach --all");
     // Without the option, only the file counts.
     assert_eq!(ratelimit.run(&format!("check {shown}")).status, 0);
     assert!(sandbox.pins().is_empty());

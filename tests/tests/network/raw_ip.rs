@@ -159,7 +159,8 @@ fn native_mode_is_refused_without_a_trace_and_auto_becomes_generic() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let tun = Tun::new(&sandbox, "tun0");
-    let refused = "ratelimit: tun0: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto";
+    let refused = "ratelimit: tun0: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto, \
+                   or mode = \"auto\" in [interface.tun0] of the file";
     for command in ["attach tun0", "attach tun0 --mode native"] {
         assert_eq!(ratelimit.fails(command), refused);
         assert_eq!(sandbox.pins(), [] as [PathBuf; 0], "{command}");

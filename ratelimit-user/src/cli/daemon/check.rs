@@ -25,7 +25,7 @@ use crate::{
         requests::{self, Requests},
     },
     controller::socket::request::ago,
-    dataplane::{Error, sys::interface},
+    dataplane::{Error, attach::refusal, sys::interface},
     serve,
     text::{excerpt::escaped, feed::Bad},
 };
@@ -185,9 +185,9 @@ fn skipped(list: &PlannedList) -> impl Iterator<Item = SkippedLine> {
 fn on_host(config: &Config) -> Result<Vec<HostProblem>, Error> {
     let all = interface::list()?;
     let mut problems = Vec::new();
-    for config::Interface { name, wait, .. } in &config.interfaces {
+    for config::Interface { name, mode, wait, .. } in &config.interfaces {
         let message = match all.iter().find(|interface| interface.name == *name) {
-            Some(interface) => interface.first_header().err().map(|error| error.to_string()),
+            Some(interface) => refusal::refusal(interface, *mode).map(|error| error.to_string()),
             None if *wait => Some(format!(
                 "{name} does not exist on this host: the daemon waits for it, and limits the other interfaces"
             )),

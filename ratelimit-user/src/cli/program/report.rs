@@ -17,6 +17,7 @@ use crate::{
     controller::change::undo::Done,
     dataplane::{
         Instance,
+        attach::undo::AttachUndo,
         rules::{capacities, list, target::Target},
     },
     limit::write,
@@ -78,6 +79,10 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
             let is_named = about.named.contains(&interface.name);
             let fell_back = is_named && about.may_fall_back && interface.mode == Some("generic");
             let why = if fell_back { ": its driver has no native XDP, so it is slower" } else { "" };
+            let undo = done.added.iter().find(|undo| undo.name() == interface.name);
+            if let Some(program) = undo.and_then(AttachUndo::replaced) {
+                writeln!(out, "{}: ratelimit has taken the place of {program}", interface.name)?;
+            }
             match interface.mode {
                 Some(mode) => writeln!(out, "{}: attached, {mode}{why}", interface.name)?,
                 None => writeln!(out, "{}: {}", interface.name, interface.state())?,

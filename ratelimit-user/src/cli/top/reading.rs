@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
-use ratelimit_common::{maps::control::FEATURE_SHADOW, reason::Reason};
+use ratelimit_common::{
+    maps::control::{FEATURE_PROVE_TCP, FEATURE_SHADOW},
+    reason::Reason,
+};
 
 use super::followed::{By, Followed, Sources};
 use crate::{
@@ -115,13 +118,14 @@ impl<'a> Reader<'a> {
         };
         let is_in_shadow = control.features & FEATURE_SHADOW != 0;
         let facts = Facts {
-            is_attached: !attachments.is_empty(),
+            is_attached: attachments.iter().any(|attachment| !attachment.is_gone),
             has_rules: self.has_rules(tables, control.generation)? || unknown.is_some(),
             is_in_shadow,
             now,
             sources: found.of_all(found.tracked),
             seen_once: found.of_all(found.seen_once),
             unknown,
+            proves_tcp: control.features & FEATURE_PROVE_TCP != 0,
             refused_as_new: refused.iter().filter(refused_as_new).map(|(_, rate)| rate).sum(),
             worst: rows.iter().map(Worst::of).collect(),
         };

@@ -154,7 +154,6 @@ impl Attachments {
     /// before.
     pub fn attach(&self, program: &Xdp, interface: Interface, how: How) -> Result<AttachUndo, Error> {
         layout::create_folder(&self.folder)?;
-        self.forget_deleted(&interface.name)?;
         let (link, removed) = match interface.program {
             // Another instance that has given up its `--replace` puts a program back without a link.
             Some(other) if how.replace || Ours::of(self.instance())?.has_program(other.id) => {
@@ -164,7 +163,12 @@ impl Attachments {
             Some(other) => return Err(foreign_program::taken(&interface, other)),
             None => (self.attach_free(program, &interface, how)?, None),
         };
-        Ok(AttachUndo { interface, folder: self.folder.clone(), link, removed, is_detached: false })
+        let mut undo = AttachUndo { interface, folder: self.folder.clone(), link, removed, is_detached: false };
+        // A refused attach forgets nothing.
+        match self.forget_deleted(undo.name()) {
+            Ok(()) => Ok(undo),
+            Err(error) => undo.take_back().and(Err(error)),
+        }
     }
 
     /// Attaches in the place of another tool's program, and returns the id of the link.

@@ -4,6 +4,7 @@
 //! pinned meanwhile, and the next command restores it if this one is killed.
 
 use std::{
+    fmt,
     os::fd::AsFd as _,
     path::{Path, PathBuf},
 };
@@ -25,8 +26,7 @@ use crate::dataplane::{
 
 /// Returns the error that names the program on an interface.
 pub(crate) fn taken(interface: &Interface, program: Program) -> Error {
-    let occupant = Occupant::of(interface, program);
-    Error::Taken { name: interface.name.clone(), program: occupant.to_string(), removal: occupant.removal() }
+    Occupant::of(interface, program).taken()
 }
 
 /// The program of another tool, which can be replaced and restored.
@@ -35,6 +35,13 @@ pub(crate) struct ForeignProgram {
     fd: ProgramFd,
     /// Links of this program to interfaces with this index. Those of other network namespaces look the same.
     links: Vec<Link>,
+}
+
+impl fmt::Display for ForeignProgram {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Program { id, mode } = self.program;
+        write!(out, "the XDP program {:?} (id {id}, {})", loaded::program_name(id), mode.name())
+    }
 }
 
 impl ForeignProgram {

@@ -7,5 +7,6 @@ mod how;
 pub(crate) mod link;
 mod loaded;
 pub(crate) mod occupant;
+pub(crate) mod refusal;
 pub mod undo;
 pub(crate) mod unlinked;

@@ -10,6 +10,7 @@ use ratelimit_common::maps::names;
 
 use crate::{
     dataplane::{
+        Error,
         attach::loaded,
         pins::layout,
         sys::{
@@ -80,6 +81,16 @@ impl Occupant {
             (None, None, None) => LinkHolder::Unknown,
         };
         Self { interface: interface.name.clone(), id, mode, name, members, holder, pin: pins.program }
+    }
+
+    /// Returns whether it is the program of an instance of ratelimit.
+    pub(crate) fn is_instance(&self) -> bool {
+        matches!(self.holder, LinkHolder::Instance(_))
+    }
+
+    /// Returns the error of an attach that finds it.
+    pub(crate) fn taken(&self) -> Error {
+        Error::Taken { name: self.interface.clone(), program: self.to_string(), removal: self.removal() }
     }
 
     /// Returns the advice that removes it.

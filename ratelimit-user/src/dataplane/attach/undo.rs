@@ -28,6 +28,11 @@ impl AttachUndo {
         &self.interface.name
     }
 
+    /// Returns the program that was removed for ours, in words.
+    pub(crate) fn replaced(&self) -> Option<String> {
+        self.removed.as_ref().map(ToString::to_string)
+    }
+
     /// Undoes the attach, unless the interface has been detached meanwhile.
     ///
     /// Needs no lock. A second call continues after a failed one.

@@ -96,14 +96,16 @@ pub enum Error {
     LinkType(String, String),
     /// The driver has no native XDP.
     #[error(
-        "{name}: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto"
+        "{name}: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto, or mode = \"auto\" in [interface.{name}] of the file"
     )]
     NoNativeXdp {
         /// The interface.
         name: String,
     },
     /// The interface carries another XDP program.
-    #[error("{name} already has {program}: {removal}, and --replace puts ratelimit in its place")]
+    #[error(
+        "{name} already has {program}: {removal}, and `ratelimit attach {name} --replace` puts ratelimit in its place"
+    )]
     Taken {
         /// The interface.
         name: String,

@@ -19,7 +19,8 @@ fn replace_exchanges_another_program_and_restores_it_on_failure() {
     let ratelimit = Ratelimit::new(&sandbox);
     // Attached by a link, as libbpf and aya do.
     let sink = Sink::passing(&sandbox, VICTIM_LINK);
-    ratelimit.ok("attach eth0 --replace");
+    let text = ratelimit.ok("attach eth0 --replace");
+    assert!(text.starts_with("eth0: ratelimit has taken the place of the XDP program \""), "{text}");
     assert_ne!(program_id(&ratelimit), sink.program_id());
     ratelimit.ok("detach --all");
     drop(sink);

@@ -178,6 +178,15 @@ fn a_deleted_interface_is_reported() {
     sandbox.ip("link add wan0 type veth peer name far0");
     let expected = "error wan0, instance: no longer attached\nThe interface was created again, or its program was replaced. Nothing is limited there.\nfix: ratelimit attach wan0";
     assert_eq!(about(&ratelimit, "", "wan0, instance"), expected);
+    let status = ratelimit.ok("status");
+    assert!(status.contains("wan0: no longer attached, because the interface was deleted or its program replaced: run "));
+    // A refused attach leaves the finding, whose advice depends on what is there.
+    let other = Sink::passing(&sandbox, "wan0");
+    ratelimit.fails("attach wan0");
+    assert_eq!(about(&ratelimit, "", "wan0, instance"), format!("{expected} --replace"));
+    ratelimit.ok("detach eth0");
+    assert!(ratelimit.ok("status").ends_with("`ratelimit attach IFACE --shadow` attaches one.\n"));
+    drop(other);
     ratelimit.ok("attach wan0");
     let all = paragraphs(&ratelimit, "");
     assert!(all.iter().all(|paragraph| !paragraph.contains("wan0, instance")), "{all:#?}");

@@ -77,7 +77,8 @@ fn a_failed_reload_changes_no_interface_and_no_rule() {
     for (interfaces, expected) in [
         (
             "interfaces = [\"eth0\", \"eth1.5\", \"lo\"]\n[interface.eth0]\ncapacity = \"6k/s\"\n",
-            "lo: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto",
+            "lo: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto, or \
+             mode = \"auto\" in [interface.lo] of the file",
         ),
         (
             "interfaces = [\"eth1.5\", \"eth0\"]\n[interface.eth0]\nmode = \"native\"\n",

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Packets per second that are a flood if most of their sources are new.
+/// Packets per second that are a flood if most of their sources were seen once.
 const FLOOD: u64 = 10_000;
 /// Sources that are many if most of them are new.
 const MANY: usize = 1_000;
@@ -33,6 +33,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) seen_once: usize,
     /// Packets per second of unknown sources that pass. None if that is not limited.
     pub(crate) unknown: Option<u64>,
+    /// Whether TCP clients can prove their addresses by SYN cookies.
+    pub(crate) proves_tcp: bool,
     /// Packets per second that are refused because their source is new.
     pub(crate) refused_as_new: u64,
     /// The sources with the most refused packets per second.
@@ -65,7 +67,7 @@ pub(crate) fn of(facts: &Facts<'_>) -> String {
         return "Nothing is limited, because no interface is attached. `ratelimit attach IFACE --shadow` attaches one."
             .to_owned();
     }
-    if let Some(text) = forged(facts) {
+    if let Some(text) = new_sources(facts) {
         return with_shadow(facts, text);
     }
     if !facts.has_rules {
@@ -107,24 +109,33 @@ const fn is_mostly_shadow(facts: &Facts<'_>) -> bool {
     facts.now.would_drop.packets > facts.now.dropped.packets
 }
 
-/// Returns the diagnosis of a flood from forged addresses, if most packets can be one.
-fn forged(facts: &Facts<'_>) -> Option<String> {
+/// Returns the diagnosis if most packets come from new sources: a flood from forged addresses, or refused packets.
+fn new_sources(facts: &Facts<'_>) -> Option<String> {
     let all = facts.now.passed.packets + facts.now.dropped.packets;
-    let is_new = facts.sources >= MANY && facts.seen_once * 2 > facts.sources || facts.refused_as_new * 2 > all;
-    if !is_new || all < FLOOD {
-        return None;
-    }
-    // Refused sources have no bucket, so they are not counted.
-    let is_counted = facts.sources >= MANY;
-    let sources = if is_counted { format!("about {}", amount(about(facts.sources as u64))) } else { "many".to_owned() };
-    let what = format!("{} packets/s from {sources} sources, most seen once: likely forged.", amount(all));
-    Some(match facts.unknown {
-        Some(rate) => {
-            let rate = PacketRate(Rate { amount: rate, period: SECOND });
-            format!("{what} Unknown sources have {rate} in total.")
+    let are_refused = facts.refused_as_new * 2 > all;
+    let are_seen_once = facts.sources >= MANY && facts.seen_once * 2 > facts.sources;
+    let what = if all < FLOOD {
+        if !are_refused {
+            return None;
         }
-        None => format!("{what} `ratelimit set --unknown RATE` limits them."),
-    })
+        format!("{} packets/s are refused because their sources are new.", amount(facts.refused_as_new))
+    } else if are_refused || are_seen_once {
+        // Refused sources have no bucket, so they are not counted.
+        let is_counted = facts.sources >= MANY;
+        let sources =
+            if is_counted { format!("about {}", amount(about(facts.sources as u64))) } else { "many".to_owned() };
+        format!("{} packets/s from {sources} sources, most seen once: likely forged.", amount(all))
+    } else {
+        return None;
+    };
+    let Some(rate) = facts.unknown else { return Some(format!("{what} `ratelimit set --unknown RATE` limits them.")) };
+    let rate = PacketRate(Rate { amount: rate, period: SECOND });
+    let advice = if facts.proves_tcp {
+        "`ratelimit allow add ADDRESS` lets an important source through."
+    } else {
+        "`ratelimit set --prove tcp` lets new TCP clients through, `ratelimit allow add ADDRESS` any important source."
+    };
+    Some(format!("{what} Unknown sources have {rate} in total. {advice}"))
 }
 
 fn with_shadow(facts: &Facts<'_>, text: String) -> String {
@@ -173,13 +184,20 @@ mod tests {
             "3.1 M packets/s from about 200,000 sources, most seen once: likely forged. `ratelimit set --unknown RATE` limits them."
         );
         let limited = Facts { unknown: Some(20_000), ..flood.clone() };
-        assert!(of(&limited).ends_with("Unknown sources have 20k/s in total."), "{}", of(&limited));
+        assert!(of(&limited).contains(" Unknown sources have 20k/s in total. `ratelimit set --prove tcp` lets"));
+        let proving = of(&Facts { proves_tcp: true, ..limited });
+        assert!(proving.ends_with("in total. `ratelimit allow add ADDRESS` lets an important source through."));
         // Many returning sources, or few packets, are no flood.
         assert!(!of(&Facts { seen_once: 90_000, ..flood.clone() }).contains("forged"));
         assert!(!of(&Facts { now: packets(9_000, 20, 0), ..flood.clone() }).contains("forged"));
         // Refused sources have no bucket.
         let refused = Facts { sources: 10, seen_once: 0, refused_as_new: 80_000, now: packets(10, 90_000, 0), ..flood };
         assert!(of(&refused).starts_with("90,010 packets/s from many sources, most seen once: likely forged."));
+        // A few are not listed by `sources` either.
+        let few = of(&Facts { refused_as_new: 2_900, now: packets(200, 2_900, 0), unknown: Some(200), ..refused });
+        assert!(
+            few.starts_with("2900 packets/s are refused because their sources are new. Unknown sources have 200/s")
+        );
     }
 
     #[test]

@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use ratelimit_common::{
     identity::source::Source,
     maps::{
-        control::{FEATURE_FRONT, FEATURE_OWN, FEATURE_PASS_MALFORMED, FEATURE_SAMPLE, FEATURE_SHADOW},
+        control::{
+            FEATURE_FRONT, FEATURE_OWN, FEATURE_PASS_MALFORMED, FEATURE_PROVE_TCP, FEATURE_SAMPLE, FEATURE_SHADOW,
+        },
         cpu::Cpu,
     },
     reason::Reason,
@@ -182,13 +184,14 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
     let refused_as_new =
         |(reason, _): &&(Reason, u64)| matches!(reason, Reason::NotAdmitted | Reason::OverUnknown | Reason::SynCookie);
     let facts = Facts {
-        is_attached: !interfaces.is_empty(),
+        is_attached: interfaces.iter().any(|interface| !interface.is_gone),
         has_rules: !default_limits.is_empty() || rules.any() || !lists.is_empty() || unknown.is_some(),
         is_in_shadow: shadow.everything,
         now: now.per_second,
         sources: found.of_all(found.tracked),
         seen_once: found.of_all(found.seen_once),
         unknown: unknown.as_ref().map(|unknown| unknown.per_second),
+        proves_tcp: is_on(FEATURE_PROVE_TCP),
         refused_as_new: refused.iter().filter(refused_as_new).map(|(_, rate)| rate).sum(),
         worst: worst.iter().map(Worst::of).collect(),
     };

@@ -42,13 +42,12 @@ fn interfaces(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         let capacity = interface.capacity.map_or_else(String::new, |rate| format!(", capacity {}", per_second(rate)));
         let owner = if interface.origin.is_some() { ", attached by the configuration file" } else { "" };
         let shadow = if interface.shadow { ", in shadow" } else { "" };
-        writeln!(
-            out,
-            "{}: {}{shadow}, program {}{capacity}{owner}",
-            interface.name,
-            interface.state(),
-            interface.program_id
-        )?;
+        write!(out, "{}: {}", interface.name, interface.state())?;
+        // What is not attached has no program.
+        if !interface.is_gone {
+            write!(out, "{shadow}, program {}{capacity}{owner}", interface.program_id)?;
+        }
+        writeln!(out)?;
     }
     if let Some(file) = &status.config {
         self::file(out, file)?;
