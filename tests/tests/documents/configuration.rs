@@ -28,6 +28,8 @@ fn of_ansible() -> (String, String) {
     for (placeholder, value) in [
         ("{{ ansible_managed }}", "Ansible managed"),
         ("{{ ratelimit_interfaces | to_json }}", "[\"eth0\"]"),
+        ("{% if ratelimit_allow %}\n", ""),
+        ("{% endif %}\n", ""),
         ("{% for interface in ratelimit_interfaces %}\n", ""),
         ("{{ interface | to_json }}", "\"eth0\""),
         ("{{ ratelimit_mode }}", "auto"),
