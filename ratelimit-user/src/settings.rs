@@ -60,7 +60,7 @@ pub(crate) struct SettingsArguments {
     /// Shadow mode: every packet passes, and drops are only counted [default: off]
     #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     shadow: Option<Switch>,
-    /// Number of sliding logs for limits with --algorithm sliding-log, at 672 bytes each. When all are in use, a new
+    /// Number of sliding logs for limits with --algorithm sliding-log, at 680 bytes each. When all are in use, a new
     /// log replaces the one that was unused for longest [default: 16384]
     #[arg(long, alias = "max-logs", value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1 << 24))]
     max_sliding_logs: Option<u32>,

@@ -134,7 +134,7 @@ pub const BUCKETS_DEFAULT: u32 = 1 << 17;
 /// Default number of cells: 8 MB at 64 bytes each. With twice as many, sources share cells half as often, and a flood
 /// of new sources costs a third more (kernel 6.18, 32 MB of L3 cache).
 pub const CELLS_DEFAULT: u32 = 1 << 17;
-/// Default number of sliding logs: about 11 MB at 672 bytes each, once a limit keeps sliding logs.
+/// Default number of sliding logs: about 11 MB at 680 bytes each, once a limit keeps sliding logs.
 pub const SLIDING_LOGS_DEFAULT: u32 = 1 << 14;
 /// Largest number of cells. So many bits of a hash select a cell, and do not help to tell sources apart.
 pub const CELLS_MAX: u32 = 1 << 20;

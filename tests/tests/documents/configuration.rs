@@ -28,6 +28,12 @@ fn of_ansible() -> (String, String) {
     for (placeholder, value) in [
         ("{{ ansible_managed }}", "Ansible managed"),
         ("{{ ratelimit_interfaces | to_json }}", "[\"eth0\"]"),
+        ("{% if ratelimit_allow %}\n", ""),
+        ("{% endif %}\n", ""),
+        ("{% for interface in ratelimit_interfaces %}\n", ""),
+        ("{{ interface | to_json }}", "\"eth0\""),
+        ("{{ ratelimit_mode }}", "auto"),
+        ("{% endfor %}\n", ""),
         ("{{ ratelimit_allow | to_json }}", "[\"192.0.2.0/24\"]"),
         ("{{ ratelimit_shadow | bool | to_json }}", "true"),
         ("{{ ratelimit_packets }}", "1000/s"),
@@ -35,7 +41,7 @@ fn of_ansible() -> (String, String) {
         assert!(text.contains(placeholder), "{placeholder}");
         text = text.replace(placeholder, value);
     }
-    assert!(!text.contains("{{"), "{text}");
+    assert!(!text.contains("{{") && !text.contains("{%"), "{text}");
     (name.to_owned(), text)
 }
 
