@@ -23,7 +23,7 @@ pub(crate) enum SocketError {
     #[error(transparent)]
     Unsafe(#[from] dataplane::Error),
     /// The folder is missing.
-    #[error("{} is no folder: create it, or let systemd do so with RuntimeDirectory=", .0.display())]
+    #[error("{} is no folder: create it, or let systemd do so with RuntimeDirectory= or tmpfiles.d", .0.display())]
     NoFolder(PathBuf),
     /// Something else is there.
     #[error("{} is there and is no socket: write another path", .0.display())]
@@ -35,7 +35,9 @@ pub(crate) enum SocketError {
     #[error("there is no group {0} in /etc/group: create it, or write its number")]
     NoGroup(String),
     /// The system refuses to give the socket to the group.
-    #[error("cannot give the socket to the group {group} ({cause}): add SupplementaryGroups={group} to the unit")]
+    #[error(
+        "cannot give the socket to the group {group} ({cause}): add SupplementaryGroups={group} and SystemCallFilter=@chown to the unit"
+    )]
     Group {
         /// The group.
         group: String,
