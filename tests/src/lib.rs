@@ -37,6 +37,7 @@ pub use packets::{
     captures::{Capture, captures},
     encapsulations::{Encapsulated, encapsulations},
     frame::Frame,
+    segment::Segment,
     wrap::{EXTENSIONS, Wrap, framed},
 };
 pub use policies::per_second;
@@ -59,6 +60,7 @@ pub use sandbox::{
     Sandbox,
     addresses::{MAC, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK},
     kernel::kernel_at_least,
+    link::{compute_checksums, join_no_packets},
     namespace::Namespace,
     process::Process,
     queues::{receive_by_timer, set_queues},
@@ -66,7 +68,7 @@ pub use sandbox::{
 pub use traffic::{
     flood::{Flood, Running},
     frame_receiver::FrameReceiver,
-    raw::send_raw,
+    raw::{RawSocket, send_raw},
     sink::Sink,
     stamped::{Stamped, StampedSocket},
     tun::Tun,

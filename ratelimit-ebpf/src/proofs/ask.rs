@@ -13,7 +13,7 @@ use crate::{
     maps::this_cpu,
     packet::{context::Context, frame},
     parse::connection::{Connection, IS_TCP},
-    proofs::{budget, cookie},
+    proofs::{budget, cookie, forwarded},
     reply::syn_ack,
 };
 
@@ -110,13 +110,15 @@ fn find_proof(ctx: *mut xdp_md, connection: *const Connection) -> Proof {
     if is_connected || has_cookie { Proof::Proven } else { Proof::Nothing }
 }
 
-/// Answers a first SYN, except in shadow.
+/// Answers a first SYN to this host, except in shadow.
 #[inline(always)]
 fn answer(ctx: *mut xdp_md, connection: &Connection, context: &Context, length: u32) -> Proof {
     if settings::is_on(&settings::SHADOW_ON) || !budget::take_cookie(context.hash, context.tick) {
         return Proof::Refused;
     }
     let cookie = cookie::generate_cookie(ctx, connection);
-    let is_sent = cookie >= 0 && syn_ack::send_back(&XdpContext::new(ctx), length, cookie as u32);
+    let is_sent = cookie >= 0
+        && forwarded::is_forwarded(ctx, connection) == 0
+        && syn_ack::send_back(&XdpContext::new(ctx), length, cookie as u32);
     if is_sent { Proof::Answered } else { Proof::Refused }
 }

@@ -38,10 +38,17 @@ fn about(is_on: bool, rate: u64, Packets { forwarded, delivered }: Packets) -> F
 pub(super) fn examine_proofs(control: &Control) -> Finding {
     let is_on = |feature| control.features & feature != 0;
     let cookies = is_on(FEATURE_PROVE_TCP).then_some(control.proofs.per_second);
-    about_proofs(is_on(FEATURE_UNKNOWN), cookies, host::syn_cookies().as_deref(), Packets::read())
+    let (setting, tracking) = (host::syn_cookies(), host::loose_tracking());
+    about_proofs(is_on(FEATURE_UNKNOWN), cookies, [setting.as_deref(), tracking.as_deref()], Packets::read())
 }
 
-fn about_proofs(is_limited: bool, cookies: Option<u64>, setting: Option<&str>, packets: Packets) -> Finding {
+/// The settings are those of [`host::syn_cookies`] and [`host::loose_tracking`].
+fn about_proofs(
+    is_limited: bool,
+    cookies: Option<u64>,
+    [setting, tracking]: [Option<&str>; 2],
+    packets: Packets,
+) -> Finding {
     if !is_limited && cookies.is_some() {
         let why = "SYN cookies prove addresses only over the rate of unknown sources.";
         return Finding::warning(Check::Proofs, "--prove tcp has no effect, because --unknown is off", why)
@@ -54,6 +61,11 @@ fn about_proofs(is_limited: bool, cookies: Option<u64>, setting: Option<&str>, p
         let what = format!("net.ipv4.tcp_syncookies is {}, and SYN cookies need 2", setting.unwrap_or("missing"));
         let why = "New visitors get no answer to their SYN while the rate of unknown sources is spent.";
         return Finding::warning(Check::Proofs, &what, why).fixed_by("sysctl -w net.ipv4.tcp_syncookies=2");
+    }
+    if cookies.is_some() && tracking == Some("0") {
+        let why = "Connections that begin with a SYN cookie are invalid for the firewall, because it has not seen their SYN. If it drops what is invalid, the first attempt of each new visitor fails.";
+        return Finding::note(Check::Proofs, "net.netfilter.nf_conntrack_tcp_loose is 0", why)
+            .fixed_by("sysctl -w net.netfilter.nf_conntrack_tcp_loose=1");
     }
     if packets.forwarded != 0 {
         let what = format!("this host forwards: {} so far", count(packets.forwarded, "packet"));
@@ -124,7 +136,7 @@ mod tests {
     fn proofs_need_a_limit_the_setting_of_the_kernel_and_sockets_of_this_host() {
         let (none, forwarding) = (Packets::default(), Packets { forwarded: 3, ..Packets::default() });
         let finding = |is_limited, cookies, setting, packets| {
-            let finding = about_proofs(is_limited, cookies, setting, packets);
+            let finding = about_proofs(is_limited, cookies, [setting, Some("1")], packets);
             (finding.severity, finding.fix)
         };
         let fixed = |fix: &str| (Severity::Warning, Some(fix.to_owned()));
@@ -136,5 +148,10 @@ mod tests {
         }
         assert_eq!(finding(true, Some(5), Some("2"), none), (Severity::Ok, None));
         assert_eq!(finding(true, Some(5), Some("2"), forwarding), (Severity::Note, None));
+
+        let strict = |cookies| about_proofs(true, cookies, [Some("2"), Some("0")], none);
+        let fix = "sysctl -w net.netfilter.nf_conntrack_tcp_loose=1".to_owned();
+        assert_eq!((strict(Some(5)).severity, strict(Some(5)).fix), (Severity::Note, Some(fix)));
+        assert_eq!(strict(None).severity, Severity::Ok);
     }
 }

@@ -11,7 +11,7 @@ mod row;
 mod stage;
 
 use self::{
-    floods::{ban_table, contention, customer, known_sources, new_sources, parents, slow_limit},
+    floods::{ban_table, contention, customer, known_sources, new_sources, parents, proofs, slow_limit},
     frames::{answers, disguises, fragments, link_discovery, malformed, raw_ip},
 };
 
@@ -27,11 +27,13 @@ pub struct Attack {
 }
 
 /// All attacks, in the order of the table.
-pub const ALL: [Attack; 19] = [
+pub const ALL: [Attack; 21] = [
     attack("new_sources", new_sources::play),
     attack("new_sources_with_unknown_limited", new_sources::play_with_unknown_limited),
     attack("known_sources", known_sources::play),
     attack("patient_known_sources", known_sources::play_patient),
+    attack("syns_with_cookies", proofs::play_syns),
+    attack("guessed_cookies", proofs::play_guesses),
     attack("slow_limit", slow_limit::play),
     attack("deleted_slow_limit", slow_limit::play_deleted),
     attack("addresses_of_one_source", customer::play_within_a_source),

@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ATTACKER: usize = 0;
 const OTHERS: usize = 1;
 /// Forged sources of each CPU without repetition, more than it sends from in any attack.
-const SHARE: u32 = 1 << 26;
+pub(super) const SHARE: u32 = 1 << 26;
 
 /// One attack in progress.
 pub(super) struct Stage {
@@ -57,7 +57,11 @@ pub(super) struct Stage {
 impl Stage {
     /// Attaches with the options before the first semicolon, and runs the commands behind it.
     pub(super) fn new(setup: &'static str) -> Self {
-        let sandbox = Sandbox::new();
+        Self::on(Sandbox::new(), setup)
+    }
+
+    /// Does the same in a sandbox that is prepared.
+    pub(super) fn on(sandbox: Sandbox, setup: &'static str) -> Self {
         sandbox.add_link(HONEST_LINK, HONEST_PEER_LINK);
         let ratelimit = Ratelimit::new(&sandbox);
         let mut commands = setup.split("; ");

@@ -3,4 +3,5 @@
 pub(crate) mod captures;
 pub(crate) mod encapsulations;
 pub(crate) mod frame;
+pub(crate) mod segment;
 pub(crate) mod wrap;

@@ -61,13 +61,41 @@ pub(crate) fn ip(namespace: &Namespace, words: &str) -> String {
     String::from_utf8(output.stdout).expect("ip prints UTF-8")
 }
 
+/// `ETHTOOL_SGRO`
+const SET_GRO: u32 = 0x2c;
+
 /// Lets a veth receive packets that XDP programs of its peer send. It needs either a program or GRO, so this enables
 /// GRO.
 fn receive_redirected(link: &str) {
+    set_offload(link, SET_GRO, 1);
+}
+
+/// Makes the kernel compute all checksums of packets that it sends through a link of the calling thread's network
+/// namespace. Otherwise a veth leaves them out.
+///
+/// # Panics
+///
+/// If the kernel refuses.
+pub fn compute_checksums(link: &str) {
+    /// `ETHTOOL_STXCSUM`
+    const SET_SUM: u32 = 0x17;
+    set_offload(link, SET_SUM, 0);
+}
+
+/// Makes the kernel join no packets that arrive at a link of the calling thread's network namespace, which has an XDP
+/// program. Joined packets have other checksums.
+///
+/// # Panics
+///
+/// If the kernel refuses.
+pub fn join_no_packets(link: &str) {
+    set_offload(link, SET_GRO, 0);
+}
+
+/// Switches one of the tasks of a link on or off.
+fn set_offload(link: &str, command: u32, data: u32) {
     /// `SIOCETHTOOL`
     const ETHTOOL: rustix::ioctl::Opcode = 0x8946;
-    /// `ETHTOOL_SGRO`
-    const SET_GRO: u32 = 0x2c;
 
     /// `struct ifreq` with `ifr_data`.
     #[repr(C)]
@@ -83,10 +111,10 @@ fn receive_redirected(link: &str) {
         data: u32,
     }
 
-    let mut value = Value { command: SET_GRO, data: 1 };
+    let mut value = Value { command, data };
     let mut request = Request { name: [0; 16], value: ptr::from_mut(&mut value), padding: [0; 16] };
     request.name[..link.len()].copy_from_slice(link.as_bytes());
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("cannot open a socket");
     // SAFETY: the command reads a `struct ifreq` that points to a `struct ethtool_value`, and both outlive the call.
-    unsafe { ioctl(&socket, Updater::<ETHTOOL, Request>::new(&mut request)) }.expect("cannot switch GRO on");
+    unsafe { ioctl(&socket, Updater::<ETHTOOL, Request>::new(&mut request)) }.expect("cannot switch an offload");
 }

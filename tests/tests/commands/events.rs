@@ -3,14 +3,14 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
-    net::Ipv4Addr,
+    net::{Ipv4Addr, TcpListener},
     process::{ChildStdout, Stdio},
     thread,
     time::Duration,
 };
 
-use ratelimit_tests::{Flood, Frame, Process, Ratelimit, Sandbox, schema};
-use serde_json::Value;
+use ratelimit_tests::{Flood, Frame, Process, Ratelimit, Sandbox, Sink, VICTIM_IPV4, schema};
+use serde_json::{Value, json};
 
 const NOISY: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
 
@@ -164,6 +164,38 @@ fn events_in_shadow_are_printed_as_would_be_drops() {
         }
         ratelimit.ok("detach --all");
     }
+}
+
+#[test]
+fn a_flood_of_syns_that_get_cookies_is_printed_at_its_start_and_end() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let _peer = Sink::at_the_peer(&sandbox);
+    let listener = sandbox.victim(|| {
+        fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2").unwrap();
+        TcpListener::bind((VICTIM_IPV4, 0)).unwrap()
+    });
+    ratelimit.ok("attach eth0 --packets 1/h --unknown 1/s --prove tcp");
+    let (mut json, mut words) =
+        (Events::start(&sandbox, &ratelimit, "-n 2 --json"), Events::start(&sandbox, &ratelimit, "-n 2"));
+    let syn = Frame::syn(NOISY, listener.local_addr().unwrap().port());
+    Flood::of(syn).sources(1_000).send(&sandbox, 1_000);
+    let sent = ratelimit.json("status")["reasons"]["syn-cookie"]["packets"].as_u64().unwrap();
+    // Some pass within the rate.
+    assert!((990..1_000).contains(&sent), "{sent}");
+    let (mut first, mut last) = (json.json(), json.json());
+    assert!([&mut first, &mut last].into_iter().all(|event| event["at"].take().is_string()));
+    let started = json!({"at": null, "event": "cookies-started", "unknown_per_second": 1});
+    let ended = json!({"at": null, "event": "cookies-ended", "sent": sent, "unsent": 0, "proven": 0, "seconds": 0});
+    assert_eq!((first, last), (started, ended));
+    let line = words.line();
+    assert!(line.ends_with("Z unknown sources send more than 1/s: their first SYNs get SYN cookies"), "{line}");
+    let line = words.line();
+    assert!(
+        line.ends_with(&format!("Z no more SYN cookies: {sent} sent, 0 not sent, 0 sources proven in 0s")),
+        "{line}"
+    );
+    ratelimit.ok("detach --all");
 }
 
 /// An upgrade is in progress, or a command was interrupted.

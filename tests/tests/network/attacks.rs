@@ -49,6 +49,8 @@ attacks!(
     disguises,
     known_sources,
     patient_known_sources,
+    syns_with_cookies,
+    guessed_cookies,
     slow_limit,
     deleted_slow_limit,
     spent_budget_below_a_parent,

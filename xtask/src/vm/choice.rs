@@ -187,6 +187,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 17] = [
         &[
             "attacks::",
             "bans::",
+            "connections::scan::",
             "reply::budget::",
             "limits::a_byte_limit_holds",
             "limits::a_source_over_its_limit_is_limited_and_one_below_it_loses_nothing",
@@ -227,6 +228,7 @@ pub(super) const SELECTED: [(&str, Names); 4] = [
             "reply::a_tcp_syn_over_ipv4_gets_a_reset",
             "connections::spared::with_cells::answers_to_a_first_packet_pass_and_accepted_connections_do_not",
             "connections::udp::",
+            "connections::forwarded::",
             "program::size::",
         ],
     ),

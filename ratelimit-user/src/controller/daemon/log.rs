@@ -1,4 +1,5 @@
-//! Events in the daemon's log: all of them in the journal, and bans, changes and the admission budget in any other log.
+//! Events in the daemon's log: all of them in the journal, and bans, changes, the admission budget and SYN cookies in any
+//! other log.
 //!
 //! A log that nobody reads must not stop the daemon, and a flood of bans must not fill a disk.
 
@@ -77,9 +78,11 @@ impl Log {
 
 fn level(what: &What) -> Level {
     match what {
-        What::Ended { .. } | What::Unbanned { .. } | What::AdmissionRecovered { .. } | What::Changed { .. } => {
-            Level::Info
-        }
+        What::Ended { .. }
+        | What::Unbanned { .. }
+        | What::AdmissionRecovered { .. }
+        | What::CookiesEnded { .. }
+        | What::Changed { .. } => Level::Info,
         _ => Level::Warning,
     }
 }

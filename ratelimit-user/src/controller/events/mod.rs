@@ -7,6 +7,8 @@
 //! The daemon keeps the events of stopped clients, apart from the changes by operators.
 
 pub(crate) mod changes;
+mod cookies;
+mod episode;
 mod followed;
 pub mod notice;
 pub(crate) mod stops;

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::{stops::Event, text::units};
+use crate::{dataplane::program::values::per_second, stops::Event, text::units};
 
 /// An event with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -75,6 +75,22 @@ pub enum What {
         /// Packets that were dropped in this time.
         dropped: u64,
     },
+    /// First SYNs of unknown sources get SYN cookies, because their rate is spent.
+    CookiesStarted {
+        /// That rate, in packets per second.
+        unknown_per_second: u64,
+    },
+    /// No SYN got a cookie for a while.
+    CookiesEnded {
+        /// SYN cookies that were sent in this time.
+        sent: u64,
+        /// SYNs without an answer, because the budget was spent.
+        unsent: u64,
+        /// Sources that acknowledged their cookie.
+        proven: u64,
+        /// The time from the first to the last cookie.
+        seconds: u64,
+    },
     /// An operator or the daemon has changed something.
     Changed {
         /// The user, with the address of the SSH session, or `daemon`.
@@ -120,6 +136,14 @@ impl fmt::Display for What {
             }
             Self::AdmissionRecovered { dropped } => {
                 write!(f, "the budget for new buckets suffices again, {dropped} packets were dropped")
+            }
+            Self::CookiesStarted { unknown_per_second } => {
+                let rate = per_second(*unknown_per_second);
+                write!(f, "unknown sources send more than {rate}: their first SYNs get SYN cookies")
+            }
+            Self::CookiesEnded { sent, unsent, proven, seconds } => {
+                write!(f, "no more SYN cookies: {sent} sent, {unsent} not sent, ")?;
+                write!(f, "{proven} sources proven in {}", time(seconds))
             }
             Self::Changed { by, what } => write!(f, "{by}: {what}"),
             Self::Stop(event) => write!(f, "{event}"),

@@ -13,13 +13,15 @@ use ratelimit_common::{
     limits::limit::SECOND,
     maps::{
         control::FEATURE_BANS,
-        event::{BANNED, Event, QUIET, REFUSED, SHADOWED},
+        event::{BANNED, Event, REFUSED, SHADOWED},
     },
     reason::Reason,
 };
 
 use super::{
     changes::Seen,
+    cookies::{Cookies, Counts},
+    episode::{Episode, Turn},
     followed::{Change, Followed},
     notice::{Notice, What, Who},
 };
@@ -58,15 +60,16 @@ pub struct Watcher {
     followed: Followed,
     banned: HashSet<Source>,
     not_admitted: NotAdmitted,
+    cookies: Cookies,
     changes: Seen,
 }
 
 /// Packets dropped because no bucket could be created.
 #[derive(Default)]
 struct NotAdmitted {
-    begin: u64,
-    count: u64,
-    grown: Option<u64>,
+    episode: Episode,
+    /// Their number before the episode.
+    before: u64,
 }
 
 impl Watcher {
@@ -81,13 +84,16 @@ impl Watcher {
             followed: Followed::default(),
             banned: HashSet::new(),
             not_admitted: NotAdmitted::default(),
+            cookies: Cookies::default(),
             changes: Seen::all_of(pins),
         };
         // If there is no instance yet, a later look finds it.
         if let Ok(view) = View::open(pins) {
             watcher.reader = Reader::of(view.tables(), watcher.last_event).ok();
             watcher.banned = bans(view.tables()).unwrap_or_default();
-            watcher.not_admitted.count = gauges::packets_of(view.tables(), Reason::NotAdmitted).unwrap_or_default();
+            let before = gauges::packets_of(view.tables(), Reason::NotAdmitted).unwrap_or_default();
+            watcher.not_admitted = NotAdmitted { episode: Episode::from(before), before };
+            watcher.cookies = Cookies::from(Counts::read(view.tables()).ok().flatten().unwrap_or_default());
         }
         watcher
     }
@@ -105,7 +111,10 @@ impl Watcher {
             return Err(Error::NotAttached);
         }
         let now = host::now();
-        let is_idle = self.followed.is_empty() && self.banned.is_empty() && self.not_admitted.grown.is_none();
+        let is_idle = self.followed.is_empty()
+            && self.banned.is_empty()
+            && self.not_admitted.episode.is_idle()
+            && self.cookies.is_idle();
         let is_due = now.saturating_sub(self.looked) >= if is_idle { LOOK_WHEN_IDLE } else { LOOK };
         if !is_due && !self.reader.as_ref().is_some_and(Reader::has_news) {
             return self.changes.news(&self.pins);
@@ -151,8 +160,8 @@ impl Watcher {
         let is_same = self.reader.as_ref().map_or(Ok(false), |reader| reader.reads(tables))?;
         // The instance was replaced, or its maps were.
         let reader = if is_same { None } else { Some(Reader::of(tables, self.last_event)?) };
-        let (counts, bans, not_admitted) =
-            (self.counts(tables)?, bans(tables)?, gauges::packets_of(tables, Reason::NotAdmitted)?);
+        let (counts, bans) = (self.counts(tables)?, bans(tables)?);
+        let (not_admitted, cookies) = (gauges::packets_of(tables, Reason::NotAdmitted)?, Counts::read(tables)?);
         let mut seen = Vec::new();
         for (source, count) in counts {
             seen.extend(self.followed.counted(source, count, now).map(|change| changed(&source, change, services)));
@@ -161,6 +170,7 @@ impl Watcher {
             seen.push(What::Unbanned { who: who(source, services) });
         }
         seen.extend(self.not_admitted.counted(not_admitted, now));
+        seen.extend(self.cookies.counted(cookies, now));
         (self.banned, self.looked) = (bans, now);
         self.reader = reader.or_else(|| self.reader.take());
         Ok(seen)
@@ -179,16 +189,14 @@ impl Watcher {
 impl NotAdmitted {
     /// Takes the number of dropped packets at `now`.
     fn counted(&mut self, count: u64, now: u64) -> Option<What> {
-        let before = std::mem::replace(&mut self.count, count);
-        if count > before {
-            let is_known = self.grown.replace(now).is_some();
-            if !is_known {
-                self.begin = before;
-            }
-            return (!is_known).then_some(What::AdmissionTripped);
+        let (turn, before) = (self.episode.counted(count, now), self.before);
+        if self.episode.is_idle() {
+            self.before = count;
         }
-        self.grown.take_if(|grown| now.saturating_sub(*grown) >= QUIET)?;
-        Some(What::AdmissionRecovered { dropped: count.saturating_sub(self.begin) })
+        Some(match turn? {
+            Turn::Begun => What::AdmissionTripped,
+            Turn::Ended(_) => What::AdmissionRecovered { dropped: count.saturating_sub(before) },
+        })
     }
 }
 

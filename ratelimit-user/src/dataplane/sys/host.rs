@@ -83,6 +83,12 @@ pub(crate) fn syn_cookies() -> Option<String> {
     text.ok().map(|text| text.trim().to_owned())
 }
 
+/// Returns `net.netfilter.nf_conntrack_tcp_loose` of this thread's network namespace. None without connection tracking.
+pub(crate) fn loose_tracking() -> Option<String> {
+    let text = fs::read_to_string("/proc/sys/net/netfilter/nf_conntrack_tcp_loose");
+    text.ok().map(|text| text.trim().to_owned())
+}
+
 /// Returns the nanoseconds that the host was suspended since it started, at least 1. The monotonic clock stands still
 /// meanwhile, the boot clock does not.
 #[must_use]

@@ -6,4 +6,5 @@ pub(super) mod customer;
 pub(super) mod known_sources;
 pub(super) mod new_sources;
 pub(super) mod parents;
+pub(super) mod proofs;
 pub(super) mod slow_limit;

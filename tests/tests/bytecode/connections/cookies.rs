@@ -5,19 +5,18 @@ use std::{
     net::{IpAddr, SocketAddr, TcpListener},
 };
 
-use etherparse::{IpHeaders, IpNumber, Ipv4Header, Ipv6FlowLabel, Ipv6Header, NetSlice, PacketBuilder, SlicedPacket};
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::reason::Reason;
-use ratelimit_tests::{Bytecode, VICTIM_IPV4, VICTIM_IPV6, Verdict, framed};
+use ratelimit_tests::{Bytecode, Segment, VICTIM_IPV4, VICTIM_IPV6, Verdict};
 
-use super::{MAC, datagram, on_the_victim, segment};
+use super::{datagram, on_the_victim, segment};
 use crate::cells::unknown_sources::{frame, is_known, limited_with};
 
-const CLIENT: [u8; 6] = [2, 0, 0, 0, 0, 0xc];
-const SEQUENCE: u32 = u32::MAX;
+/// The tests run on the loopback interface.
+const MTU: usize = 65_536;
 
 /// Returns a program with cookies, and spends the rate of unknown sources.
-fn load(settings: Settings) -> Bytecode {
+pub(super) fn load(settings: Settings) -> Bytecode {
     let bytecode = limited_with(Settings { unknown: 1_000, cells: 1 << 10, prove_tcp: true, own: 0, ..settings });
     for number in 0..2_000_u16 {
         let [high, low] = number.to_be_bytes();
@@ -27,95 +26,8 @@ fn load(settings: Settings) -> Bytecode {
 }
 
 /// Makes the kernel of the victim give cookies always.
-fn always() {
+pub(super) fn always() {
     fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2").unwrap();
-}
-
-/// A TCP header without a payload, behind options of IPv4.
-#[derive(Clone)]
-struct Segment {
-    from: SocketAddr,
-    to: SocketAddr,
-    ip_options: usize,
-    options: Vec<u8>,
-    acknowledgement: Option<u32>,
-    sequence: u32,
-}
-
-impl Segment {
-    fn syn(from: SocketAddr, to: SocketAddr) -> Self {
-        Self { from, to, ip_options: 0, options: vec![2, 4, 5, 0xb4], acknowledgement: None, sequence: SEQUENCE }
-    }
-
-    fn frame(&self, tags: &[u16]) -> Vec<u8> {
-        let ip = match (self.from.ip(), self.to.ip()) {
-            (IpAddr::V4(from), IpAddr::V4(to)) => {
-                let mut header = Ipv4Header::new(0, 64, IpNumber::TCP, from.octets(), to.octets()).unwrap();
-                header.options = vec![1; self.ip_options].as_slice().try_into().unwrap();
-                IpHeaders::Ipv4(header, Default::default())
-            }
-            (IpAddr::V6(from), IpAddr::V6(to)) => {
-                let header = Ipv6Header {
-                    traffic_class: 0,
-                    flow_label: Ipv6FlowLabel::ZERO,
-                    payload_length: 0,
-                    next_header: IpNumber::TCP,
-                    hop_limit: 64,
-                    source: from.octets(),
-                    destination: to.octets(),
-                };
-                IpHeaders::Ipv6(header, Default::default())
-            }
-            _ => panic!("two families"),
-        };
-        let step = PacketBuilder::ip(ip).tcp(self.from.port(), self.to.port(), self.sequence, 1_000);
-        let step = match self.acknowledgement {
-            Some(number) => step.ack(number),
-            None => step.syn(),
-        };
-        let mut bytes = Vec::new();
-        step.options_raw(&self.options).unwrap().write(&mut bytes, &[]).unwrap();
-        let mut frame = framed(&bytes, tags);
-        frame[6..12].copy_from_slice(&CLIENT);
-        frame
-    }
-}
-
-/// Checks a SYN-ACK, and returns its cookie.
-#[track_caller]
-fn cookie(syn: &Segment, tags: &[u16], sent: &[u8], answer: &[u8]) -> u32 {
-    assert!(answer.len() <= sent.len(), "{} bytes for {}", answer.len(), sent.len());
-    let link = 14 + 4 * tags.len();
-    assert_eq!((&answer[..12], &answer[12..link]), (&[CLIENT, MAC].concat()[..], &sent[12..link]));
-    let packet = SlicedPacket::from_ip(&answer[link..]).unwrap();
-    let Some(etherparse::TransportSlice::Tcp(tcp)) = &packet.transport else { panic!("no TCP: {answer:x?}") };
-    let header = tcp.to_header();
-    let sum = match packet.net.as_ref().unwrap() {
-        NetSlice::Ipv4(ip) => {
-            let ip = ip.header().to_header();
-            assert_eq!((ip.calc_header_checksum(), ip.options.is_empty()), (ip.header_checksum, true));
-            assert_eq!([ip.source, ip.destination].map(IpAddr::from), [syn.to.ip(), syn.from.ip()]);
-            assert_eq!(usize::from(ip.total_len), 20 + header.header_len());
-            header.calc_checksum_ipv4(&ip, &[])
-        }
-        NetSlice::Ipv6(ip) => {
-            let ip = ip.header().to_header();
-            assert_eq!([ip.source, ip.destination].map(IpAddr::from), [syn.to.ip(), syn.from.ip()]);
-            assert_eq!(usize::from(ip.payload_length), header.header_len());
-            header.calc_checksum_ipv6(&ip, &[])
-        }
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(sum.unwrap(), header.checksum);
-    assert_eq!([header.source_port, header.destination_port], [syn.to.port(), syn.from.port()]);
-    assert!(header.syn && header.ack && !header.rst && !header.fin && !header.psh);
-    assert_eq!(header.acknowledgment_number, syn.sequence.wrapping_add(1));
-    // The test runs on the loopback interface, whose frames have 65,536 bytes.
-    let size: u16 = if syn.from.is_ipv4() { u16::MAX - 39 } else { u16::MAX - 59 };
-    let [high, low] = size.to_be_bytes();
-    let option: &[u8] = if syn.options.is_empty() { &[] } else { &[2, 4, high, low] };
-    assert_eq!(header.options.as_slice(), option);
-    header.sequence_number
 }
 
 fn count(bytecode: &Bytecode) -> [u64; 2] {
@@ -150,10 +62,10 @@ fn a_first_syn_gets_a_cookie_and_whoever_acknowledges_it_is_known() {
                     let frame = syn.frame(tags);
                     let (verdict, answer) = bytecode.exchange(&frame);
                     assert_eq!(verdict, Verdict::Reply, "{from} {ip_options} {length} {tags:x?}");
-                    let cookie = cookie(&syn, tags, &frame, &answer);
+                    let cookie = syn.cookie(tags, &frame, &answer, MTU);
 
                     let before = count(&bytecode)[0];
-                    let mut ack = Segment { sequence: syn.sequence.wrapping_add(1), ..syn };
+                    let mut ack = syn.acknowledging(cookie);
                     // Four numbers in a row are cookies, one for each size that the kernel tells apart.
                     for wrong in [10, 1 << 16, 1 << 30] {
                         ack.acknowledgement = Some(cookie.wrapping_add(wrong));
@@ -201,6 +113,11 @@ fn closed_ports_and_packets_that_are_no_first_syn_get_no_answer() {
             frame[14 + 20 + 12] = begin;
             assert_eq!(bytecode.reason(&frame), Reason::OverUnknown);
         }
+        // The kernel answers neither, and an answer would tell a scanner of a limiter.
+        for flag in [Segment::FIN, Segment::RST] {
+            let frame = Segment { flags: Segment::SYN | flag, ..Segment::syn(from, open) }.frame(&[]);
+            assert_eq!(bytecode.reason(&frame), Reason::OverUnknown);
+        }
         let mut to_all = Segment::syn(from, open).frame(&[]);
         to_all[..6].copy_from_slice(&[0xff; 6]);
         assert_eq!(bytecode.reason(&to_all), Reason::OverUnknown);
@@ -240,5 +157,40 @@ fn cookies_have_a_budget_and_shadow_sends_none() {
         let bytecode = load(Settings { shadow: true, ..crate::settings() });
         let (verdict, same) = bytecode.exchange(&syn);
         assert_eq!((verdict, same), (Verdict::Pass, syn));
+    });
+}
+
+/// Whoever has seen an acknowledgement can repeat it, but in no other name.
+#[test]
+fn an_acknowledgement_that_is_sent_again_proves_the_same_source_and_no_other() {
+    on_the_victim(|_| {
+        always();
+        let listener = TcpListener::bind((VICTIM_IPV6, 0)).unwrap();
+        let to = listener.local_addr().unwrap();
+        let client = |network, host| SocketAddr::from(([0x2001, 0xdb8, 0, network, 0, 0, 0, host], 5_000));
+        // Data and a request for Fast Open make no difference.
+        let syn = Segment { options: vec![2, 4, 5, 0xb4, 34, 2, 1, 1], ..Segment::syn(client(1, 7), to) };
+        let syn = Segment { payload: b"GET /".to_vec(), ..syn };
+        let bytecode = load(crate::settings());
+        let frame = syn.frame(&[]);
+        let (verdict, answer) = bytecode.exchange(&frame);
+        assert_eq!(verdict, Verdict::Reply);
+        let ack = syn.acknowledging(syn.cookie(&[], &frame, &answer, MTU));
+        assert_eq!(bytecode.reason(&ack.frame(&[])), Reason::WithinLimit);
+
+        let later = load(crate::settings());
+        for other in [client(2, 7), client(1, 8)] {
+            assert_eq!(
+                later.reason(&Segment { from: other, ..ack.clone() }.frame(&[])),
+                Reason::OverUnknown,
+                "{other}"
+            );
+        }
+        assert_eq!(count(&later)[0], 0);
+        assert_eq!(later.reason(&ack.frame(&[])), Reason::WithinLimit);
+        // All addresses of a /64 are one source.
+        for (other, reason) in [(client(1, 8), Reason::WithinLimit), (client(2, 7), Reason::OverUnknown)] {
+            assert_eq!(later.reason(&datagram(other, to)), reason, "{other}");
+        }
     });
 }

@@ -1,6 +1,7 @@
 //! Connections that the host has opened, with real sockets. The programs run in the victim's namespace.
 
 mod cookies;
+mod forwarded;
 mod look_ups;
 mod proven;
 mod spared;

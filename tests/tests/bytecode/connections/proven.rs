@@ -1,6 +1,11 @@
 //! Established connections as proof of an address, where the rate of unknown sources is spent.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener, TcpStream},
+    thread,
+    time::{Duration, Instant},
+};
 
 use ratelimit::dataplane::{program::loader::Settings, sys::link_type::FirstHeader};
 use ratelimit_common::{
@@ -8,7 +13,10 @@ use ratelimit_common::{
     identity::source::Source,
     reason::Reason,
 };
-use ratelimit_tests::{Bytecode, Order, PEER_IPV4, PEER_IPV6, Sandbox, Sources, VICTIM_IPV4, VICTIM_IPV6, framed};
+use ratelimit_tests::{
+    Bytecode, Order, PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, Segment, Sources, VICTIM_IPV4, VICTIM_IPV6, framed,
+    send_raw,
+};
 
 use super::{ACK, SYN, datagram, on_the_victim, segment};
 use crate::cells::unknown_sources::{
@@ -94,6 +102,34 @@ fn a_connection_that_waits_for_the_peer_and_a_listener_prove_nothing() {
         drop(server);
         assert_eq!(bytecode.reason(&segment(peer, local, ACK)), Reason::WithinLimit);
         assert_eq!(peer.ip(), PEER_IPV6);
+    });
+}
+
+/// The kernel has answered the SYN, and waits for an acknowledgement that a forger never sends.
+#[test]
+fn a_connection_that_is_half_open_proves_nothing() {
+    on_the_victim(|sandbox| {
+        let listener = TcpListener::bind((VICTIM_IPV4, 0)).unwrap();
+        let local = listener.local_addr().unwrap();
+        let forged = SocketAddr::from(([192, 0, 2, 7], 5_000));
+        sandbox.peer(|| send_raw(PEER_LINK, &Segment::syn(forged, local).frame(&[]), 1));
+        let is_half_open = || {
+            let sockets = fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
+            sockets.lines().any(|line| line.split_whitespace().nth(3) == Some("03"))
+        };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !is_half_open() {
+            assert!(Instant::now() < deadline, "the victim has no such connection");
+            thread::yield_now();
+        }
+        for prove_tcp in [false, true] {
+            let settings = Settings { own: 0, unknown: 1_000, cells: 1 << 10, prove_tcp, ..crate::settings() };
+            let bytecode = limited_with(settings);
+            spend(&bytecode);
+            assert_eq!(bytecode.reason(&segment(forged, local, ACK)), Reason::OverUnknown);
+            assert_eq!(counted(&bytecode), [0, 1, 0]);
+        }
+        assert!(is_half_open());
     });
 }
 

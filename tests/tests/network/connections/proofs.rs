@@ -1,16 +1,16 @@
 //! New visitors and established connections beside a flood of forged SYNs, with the sockets of the kernel.
 
 use std::{
-    fs,
     io::{Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     thread,
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Running, Sandbox, Sink, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
+use ratelimit_tests::{Frame, Ratelimit, Sandbox, Sink, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
 
+use super::{forge, give_cookies};
 use crate::receiver::alone;
 
 /// A page that visitors get.
@@ -20,8 +20,6 @@ const VISITORS: u8 = 10;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Forged SYNs per second that leave the visitors some time of the CPUs.
 const FLOOD: u32 = 100_000;
-/// Forged SYNs that have spent the rate of unknown sources.
-const ENOUGH: u64 = 10_000;
 
 /// Serves the page to every visitor of both families that asks for it by a byte. Returns the port.
 fn serve(sandbox: &Sandbox) -> u16 {
@@ -60,15 +58,6 @@ fn get(mut connection: TcpStream) {
     assert_eq!(page, [7; PAGE], "{:?}", connection.local_addr());
 }
 
-/// Starts a flood of forged SYNs, and waits until it has spent the rate of unknown sources.
-fn forge(sandbox: &Sandbox, port: u16) -> Running {
-    let flood = Flood::of(Frame::syn(Ipv4Addr::new(192, 0, 2, 1), port)).endless(0).busy_pace(FLOOD).start(sandbox);
-    while flood.sent() < ENOUGH {
-        thread::yield_now();
-    }
-    flood
-}
-
 /// Returns a new visitor's address, which the peer gets.
 fn visitor(sandbox: &Sandbox, is_ipv4: bool, number: u8) -> IpAddr {
     let address = match is_ipv4 {
@@ -93,9 +82,10 @@ fn new_visitors_and_established_connections_get_through_a_flood_of_forged_syns()
     let attach = format!("attach {VICTIM_LINK} --packets 100k/s --unknown 1/s --prove tcp");
     let refused = ratelimit.run(&attach);
     assert!(refused.status == 2 && refused.stderr.contains("`sysctl -w net.ipv4.tcp_syncookies=2`"), "{refused:?}");
-    sandbox.victim(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2")).unwrap();
+    give_cookies(&sandbox);
     ratelimit.ok(&attach);
-    let forged = forge(&sandbox, port);
+    let syn = || Frame::syn(Ipv4Addr::new(192, 0, 2, 1), port);
+    let forged = forge(&sandbox, syn(), FLOOD);
     connected.into_iter().for_each(get);
     let proofs = || ratelimit.json("status")["unknown"]["proofs"].clone();
     let mut times = Vec::new();
@@ -123,7 +113,7 @@ fn new_visitors_and_established_connections_get_through_a_flood_of_forged_syns()
 
     // Without cookies, a new visitor shares one packet per second with the flood.
     ratelimit.ok("set --prove off");
-    let _forged = forge(&sandbox, port);
+    let _forged = forge(&sandbox, syn(), FLOOD);
     let address = SocketAddr::new(VICTIM_IPV4.into(), port);
     let late = visitor(&sandbox, true, 200);
     let outcome = sandbox.peer(|| {

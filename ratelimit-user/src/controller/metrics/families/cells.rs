@@ -5,7 +5,9 @@ use ratelimit_common::maps::control::{FEATURE_FRONT, FEATURE_OWN, FEATURE_PROVE_
 use super::{page::Family, reading::Reading};
 use crate::dataplane::{
     Error,
+    program::proofs::ALWAYS,
     readings::{cells, gauges},
+    sys::host,
 };
 
 pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
@@ -80,6 +82,11 @@ pub(super) fn families(reading: &Reading<'_>) -> Result<Vec<Family>, Error> {
                 "SYNs of unknown sources without an answer, because the budget of SYN cookies was spent.",
             )
             .of(cpus.cookies_unsent),
+            Family::gauge(
+                "ratelimit_syn_cookies_possible",
+                "1 if the kernel gives SYN cookies always, as they need it: net.ipv4.tcp_syncookies is 2.",
+            )
+            .of(host::syn_cookies().as_deref() == Some(ALWAYS)),
         ]);
     }
     if let Some(learned) = gauges::learned_rate(tables, &reading.control)? {
