@@ -1,0 +1,211 @@
+//! A new visitor's chance: visitors that nobody knows get a page beside a flood of forged packets. A web server, its
+//! visitors and the reception of the flood share one CPU.
+
+pub(crate) mod downloads;
+pub(crate) mod known;
+mod losses;
+pub(crate) mod protection;
+mod segments;
+pub(crate) mod stage;
+mod visit;
+
+use std::{net::Ipv4Addr, panic::resume_unwind, thread, time::Duration};
+
+use anyhow::Result;
+use ratelimit_tests::Sources;
+
+use self::{
+    downloads::Downloaded,
+    known::Known,
+    protection::Protection,
+    stage::{Rings, Stage},
+};
+use crate::{
+    flood::{KINDS, Kind, Protocol, Rate},
+    measure::users::server,
+};
+
+/// The CPU of the server, the visitors and the reception.
+const CPU: usize = 0;
+/// Everything outside of the victim except the flood: an address and the length of its prefix.
+const OUTSIDE: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 9, 0, 0), 16);
+/// The visitors.
+const VISITORS: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 9, 128, 0), 17);
+/// Bytes of the page.
+const PAGE: usize = 100_000;
+/// Time between two visitors. Together, they stay below the limit of unknown sources.
+const SPACING: Duration = Duration::from_millis(25);
+
+/// Extent of the measurement.
+#[derive(Clone, Copy)]
+pub(crate) struct Extent {
+    protocols: &'static [Protocol],
+    rates: &'static [Rate],
+    /// Visitors beside each flood.
+    visitors: u32,
+    /// Time after which a visitor leaves.
+    patience: Duration,
+    /// Clients that download beside each flood, and bytes of each of them.
+    clients: u32,
+    bytes: usize,
+    /// Loads of the program that judges known sources.
+    loads: usize,
+}
+
+impl Extent {
+    /// Returns the extent of `cargo xtask bench --visitors`.
+    pub(crate) const FULL: Self = Self {
+        protocols: &[Protocol::Syn, Protocol::Udp],
+        rates: &[
+            Rate::None,
+            Rate::PerSecond(50_000),
+            Rate::PerSecond(100_000),
+            Rate::PerSecond(200_000),
+            Rate::PerSecond(500_000),
+            Rate::PerSecond(1_000_000),
+            Rate::PerSecond(2_000_000),
+            Rate::Most,
+        ],
+        visitors: 100,
+        patience: Duration::from_secs(1),
+        clients: 8,
+        bytes: 4_000_000,
+        loads: 5,
+    };
+
+    /// Returns the extent of `cargo xtask bench --quick --visitors`.
+    pub(crate) const QUICK: Self = Self {
+        rates: &[Rate::None, Rate::PerSecond(200_000), Rate::PerSecond(1_000_000), Rate::Most],
+        visitors: 20,
+        clients: 2,
+        bytes: 1_000_000,
+        loads: 1,
+        ..Self::FULL
+    };
+}
+
+/// The visitors beside one flood.
+#[derive(Debug, Clone)]
+pub(crate) struct Visited {
+    pub(crate) protocol: Protocol,
+    pub(crate) rate: Rate,
+    pub(crate) protection: Protection,
+    pub(crate) rings: Rings,
+    /// Time of each visitor until it had the page. None if it had none.
+    pub(crate) times: Vec<Option<Duration>>,
+    /// Time after which a visitor leaves.
+    pub(crate) patience: Duration,
+    /// Packets of the flood per second: those that were sent, and those that arrived.
+    pub(crate) sent: f64,
+    pub(crate) received: f64,
+    /// Frames of the visitors that did not fit into a ring.
+    pub(crate) lost: u64,
+}
+
+/// The results.
+#[derive(Default)]
+pub(crate) struct Results {
+    pub(crate) visited: Vec<Visited>,
+    pub(crate) downloaded: Vec<Downloaded>,
+    pub(crate) known: Vec<Known>,
+}
+
+/// Measures, and prints what is missing.
+pub(crate) fn run(extent: &Extent) -> Result<Results> {
+    if let Err(error) = server::check() {
+        println!("the chance of visitors is not measured: {error:#}");
+        return Ok(Results::default());
+    }
+    // Each has a thread of its own, since it moves to one CPU.
+    let apart = |work: fn(&Extent) -> Result<Results>| {
+        let extent = *extent;
+        thread::spawn(move || work(&extent)).join().unwrap_or_else(|payload| resume_unwind(payload))
+    };
+    let (known, shared, separate) = (apart(known)?, apart(beside_floods)?, apart(with_rings_apart)?);
+    let visited = [shared.visited, separate.visited].concat();
+    Ok(Results { visited, downloaded: separate.downloaded, known: known.known })
+}
+
+fn known(extent: &Extent) -> Result<Results> {
+    Ok(Results { known: known::run(extent.loads)?, ..Results::default() })
+}
+
+/// Measures all floods, whose frames share a ring with those of the visitors.
+fn beside_floods(extent: &Extent) -> Result<Results> {
+    let mut results = Results::default();
+    for kind in extent.kinds() {
+        // What is left of another flood, for example tracked connections, ends with its sandbox.
+        let stage = Stage::new(Rings::Shared)?;
+        let protections = stage.protections();
+        for rate in extent.rates {
+            eprintln!("visitors beside {kind}, {rate}");
+            for protection in &protections {
+                let case = (kind, *rate, *protection);
+                results.visited.push(stage.visit(case, extent.visitors, extent.patience)?);
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// Measures no flood and the fastest one, with a ring of their own. Downloads come beside all of them.
+fn with_rings_apart(extent: &Extent) -> Result<Results> {
+    let mut results = Results::default();
+    for kind in extent.kinds() {
+        let stage = Stage::new(Rings::Apart)?;
+        let protections = stage.protections();
+        let (slowest, fastest) = (extent.rates.first(), extent.rates.last());
+        for rate in slowest.into_iter().chain(fastest) {
+            eprintln!("visitors beside {kind} with a ring of its own, {rate}");
+            for protection in &protections {
+                let case = (kind, *rate, *protection);
+                results.visited.push(stage.visit(case, extent.visitors, extent.patience)?);
+            }
+        }
+        for rate in extent.rates {
+            eprintln!("downloads beside {kind}, {rate}");
+            results.downloaded.push(stage.download(kind, *rate, extent.clients, extent.bytes)?);
+        }
+    }
+    Ok(results)
+}
+
+impl Extent {
+    fn kinds(&self) -> impl Iterator<Item = Kind> {
+        let is_forged = |kind: &Kind| kind.sources == Sources::Endless && self.protocols.contains(&kind.protocol);
+        KINDS.into_iter().filter(is_forged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Extent, Protection, run};
+    use crate::flood::{Protocol, Rate};
+
+    /// A small measurement works. Its figures are those of a busy machine.
+    #[test]
+    fn visitors_get_pages_in_calm_and_with_proofs() -> anyhow::Result<()> {
+        let rates = &[Rate::None, Rate::PerSecond(20_000)];
+        let patience = Duration::from_secs(20);
+        let small =
+            Extent { protocols: &[Protocol::Syn], rates, visitors: 4, patience, bytes: 200_000, ..Extent::QUICK };
+        let results = run(&small)?;
+        assert!(results.visited.iter().any(|visited| visited.protection == Protection::Prove));
+        for visited in &results.visited {
+            let (got, all) = (visited.times.iter().flatten().count(), visited.times.len());
+            if visited.rate == Rate::None || visited.protection == Protection::Prove {
+                assert!(got == 4 && all == 4, "{visited:?}");
+            }
+            assert!(visited.rate == Rate::None || visited.sent > 1_000.0, "{visited:?}");
+        }
+        assert_eq!(results.downloaded.len(), 2);
+        for downloaded in &results.downloaded {
+            assert_eq!((downloaded.bytes, downloaded.dropped()), (400_000, 0), "{downloaded:?}");
+            assert!(downloaded.sent > 0, "{downloaded:?}");
+        }
+        assert!(results.known.len() == 2 && results.known.iter().all(|known| known.without > 0.0 && known.with > 0.0));
+        Ok(())
+    }
+}
