@@ -8,7 +8,7 @@ use crate::{
     flood::{KINDS, Kind, Rate},
     measure::{
         noise::{median, quartiles},
-        visitors::{Results, Visited, downloads::Downloaded, known::Known, protection::Protection, stage::Rings},
+        visitors::{Results, Visited, downloads::Downloaded, known::Known, protection::Protection, stage::Sender},
     },
     table::{Axis, Row, Table},
 };
@@ -18,7 +18,7 @@ const HOLDS: f64 = 0.95;
 
 /// Returns all tables.
 pub(crate) fn tables(results: &Results) -> Vec<Table> {
-    let kinds = KINDS.into_iter().filter(|kind| of(&results.visited, *kind, Rings::Shared).next().is_some());
+    let kinds = KINDS.into_iter().filter(|kind| of(&results.visited, *kind, Sender::Same).next().is_some());
     let kinds: Vec<_> = kinds.filter(|kind| kind.sources == Sources::Endless).collect();
     let mut tables: Vec<_> = kinds.iter().flat_map(|kind| beside(&results.visited, *kind)).collect();
     tables.push(held(&results.visited, &kinds));
@@ -29,8 +29,8 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-fn of(visited: &[Visited], kind: Kind, rings: Rings) -> impl Iterator<Item = &Visited> {
-    visited.iter().filter(move |visited| visited.protocol == kind.protocol && visited.rings == rings)
+fn of(visited: &[Visited], kind: Kind, sender: Sender) -> impl Iterator<Item = &Visited> {
+    visited.iter().filter(move |visited| visited.protocol == kind.protocol && visited.sender == sender)
 }
 
 /// Returns the tables of one flood.
@@ -62,13 +62,13 @@ fn beside(visited: &[Visited], kind: Kind) -> Vec<Table> {
 /// Returns a table of one figure by protection and rate.
 fn by_rate(visited: &[Visited], kind: Kind, what: &str, digits: usize, figure: impl Fn(&Visited) -> f64) -> Table {
     let mut rates: Vec<Rate> = Vec::new();
-    for visited in of(visited, kind, Rings::Shared) {
+    for visited in of(visited, kind, Sender::Same) {
         if !rates.contains(&visited.rate) {
             rates.push(visited.rate);
         }
     }
     let row = |protection: Protection| {
-        let at = |rate: &Rate| find(visited, kind, Rings::Shared, *rate, protection).map(&figure);
+        let at = |rate: &Rate| find(visited, kind, Sender::Same, *rate, protection).map(&figure);
         Row { name: protection.name().to_owned(), figures: rates.iter().map(at).collect(), is_drawn: false }
     };
     Table {
@@ -83,8 +83,8 @@ fn by_rate(visited: &[Visited], kind: Kind, what: &str, digits: usize, figure: i
     }
 }
 
-fn find(visited: &[Visited], kind: Kind, rings: Rings, rate: Rate, protection: Protection) -> Option<&Visited> {
-    of(visited, kind, rings).find(|visited| visited.rate == rate && visited.protection == protection)
+fn find(visited: &[Visited], kind: Kind, sender: Sender, rate: Rate, protection: Protection) -> Option<&Visited> {
+    of(visited, kind, sender).find(|visited| visited.rate == rate && visited.protection == protection)
 }
 
 /// Returns the fastest flood that each protection holds, and the ratio of the product to `synproxy`.
@@ -104,7 +104,7 @@ fn held(visited: &[Visited], kinds: &[Kind]) -> Table {
 
 /// Returns how many packets per second arrived of the fastest flood that a protection holds, with all slower ones.
 fn most_held(visited: &[Visited], kind: Kind, protection: Protection) -> Option<f64> {
-    let rates = of(visited, kind, Rings::Shared).filter(|visited| visited.protection == protection);
+    let rates = of(visited, kind, Sender::Same).filter(|visited| visited.protection == protection);
     let held: Vec<_> = rates.take_while(|visited| visited.share() >= HOLDS).collect();
     held.iter().map(|visited| visited.received).reduce(f64::max)
 }
@@ -115,7 +115,7 @@ fn apart(visited: &[Visited], kinds: &[Kind]) -> Table {
         let kind = *kind;
         Protection::ALL.into_iter().filter_map(move |protection| {
             let [calm, flood] =
-                [Rate::None, Rate::Most].map(|rate| find(visited, kind, Rings::Apart, rate, protection));
+                [Rate::None, Rate::Most].map(|rate| find(visited, kind, Sender::Other, rate, protection));
             let (calm, flood) = (calm?, flood?);
             let medians = [calm, flood].map(|visited| visited.quantile(0.5));
             let figures = [

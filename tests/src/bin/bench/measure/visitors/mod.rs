@@ -18,7 +18,7 @@ use self::{
     downloads::Downloaded,
     known::Known,
     protection::Protection,
-    stage::{Rings, Stage},
+    stage::{Sender, Stage},
 };
 use crate::{
     flood::{KINDS, Kind, Protocol, Rate},
@@ -34,13 +34,15 @@ const VISITORS: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 9, 128, 0), 17);
 /// Bytes of the page.
 const PAGE: usize = 100_000;
 /// Time between two visitors. Together, they stay below the limit of unknown sources.
-const SPACING: Duration = Duration::from_millis(25);
+const SPACING: Duration = Duration::from_millis(16);
 
 /// Extent of the measurement.
 #[derive(Clone, Copy)]
 pub(crate) struct Extent {
     protocols: &'static [Protocol],
     rates: &'static [Rate],
+    /// The flood of another CPU.
+    fastest: Rate,
     /// Visitors beside each flood.
     visitors: u32,
     /// Time after which a visitor leaves.
@@ -64,8 +66,9 @@ impl Extent {
             Rate::PerSecond(500_000),
             Rate::PerSecond(1_000_000),
             Rate::PerSecond(2_000_000),
-            Rate::Most,
+            Rate::PerSecond(4_000_000),
         ],
+        fastest: Rate::Most,
         visitors: 100,
         patience: Duration::from_secs(1),
         clients: 8,
@@ -75,7 +78,7 @@ impl Extent {
 
     /// Returns the extent of `cargo xtask bench --quick --visitors`.
     pub(crate) const QUICK: Self = Self {
-        rates: &[Rate::None, Rate::PerSecond(200_000), Rate::PerSecond(1_000_000), Rate::Most],
+        rates: &[Rate::None, Rate::PerSecond(200_000), Rate::PerSecond(1_000_000)],
         visitors: 20,
         clients: 2,
         bytes: 1_000_000,
@@ -90,7 +93,7 @@ pub(crate) struct Visited {
     pub(crate) protocol: Protocol,
     pub(crate) rate: Rate,
     pub(crate) protection: Protection,
-    pub(crate) rings: Rings,
+    pub(crate) sender: Sender,
     /// Time of each visitor until it had the page. None if it had none.
     pub(crate) times: Vec<Option<Duration>>,
     /// Time after which a visitor leaves.
@@ -121,7 +124,7 @@ pub(crate) fn run(extent: &Extent) -> Result<Results> {
         let extent = *extent;
         thread::spawn(move || work(&extent)).join().unwrap_or_else(|payload| resume_unwind(payload))
     };
-    let (known, shared, separate) = (apart(known)?, apart(beside_floods)?, apart(with_rings_apart)?);
+    let (known, shared, separate) = (apart(known)?, apart(beside_floods)?, apart(beside_the_fastest)?);
     let visited = [shared.visited, separate.visited].concat();
     Ok(Results { visited, downloaded: separate.downloaded, known: known.known })
 }
@@ -130,12 +133,12 @@ fn known(extent: &Extent) -> Result<Results> {
     Ok(Results { known: known::run(extent.loads)?, ..Results::default() })
 }
 
-/// Measures all floods, whose frames share a ring with those of the visitors.
+/// Measures floods of all rates.
 fn beside_floods(extent: &Extent) -> Result<Results> {
     let mut results = Results::default();
     for kind in extent.kinds() {
         // What is left of another flood, for example tracked connections, ends with its sandbox.
-        let stage = Stage::new(Rings::Shared)?;
+        let stage = Stage::new(Sender::Same)?;
         let protections = stage.protections();
         for rate in extent.rates {
             eprintln!("visitors beside {kind}, {rate}");
@@ -148,23 +151,22 @@ fn beside_floods(extent: &Extent) -> Result<Results> {
     Ok(results)
 }
 
-/// Measures no flood and the fastest one, with a ring of their own. Downloads come beside all of them.
-fn with_rings_apart(extent: &Extent) -> Result<Results> {
+/// Measures no flood and the fastest one, and downloads beside them.
+fn beside_the_fastest(extent: &Extent) -> Result<Results> {
     let mut results = Results::default();
     for kind in extent.kinds() {
-        let stage = Stage::new(Rings::Apart)?;
+        let stage = Stage::new(Sender::Other)?;
         let protections = stage.protections();
-        let (slowest, fastest) = (extent.rates.first(), extent.rates.last());
-        for rate in slowest.into_iter().chain(fastest) {
-            eprintln!("visitors beside {kind} with a ring of its own, {rate}");
+        for rate in [Rate::None, extent.fastest] {
+            eprintln!("visitors beside {kind} of another CPU, {rate}");
             for protection in &protections {
-                let case = (kind, *rate, *protection);
+                let case = (kind, rate, *protection);
                 results.visited.push(stage.visit(case, extent.visitors, extent.patience)?);
             }
         }
-        for rate in extent.rates {
+        for rate in [Rate::None, extent.fastest] {
             eprintln!("downloads beside {kind}, {rate}");
-            results.downloaded.push(stage.download(kind, *rate, extent.clients, extent.bytes)?);
+            results.downloaded.push(stage.download(kind, rate, extent.clients, extent.bytes)?);
         }
     }
     Ok(results)

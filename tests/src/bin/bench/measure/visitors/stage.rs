@@ -1,5 +1,4 @@
-//! The place of the measurement: a web server, its visitors and the reception of a flood share one CPU. Another CPU sends
-//! the flood.
+//! The place of the measurement: a web server, its visitors and the reception of a flood share one CPU.
 
 use std::{
     cell::Cell,
@@ -9,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use ratelimit_tests::{
     Nginx, PEER_LINK, Running, Sandbox, Sink, VICTIM_IPV4, VICTIM_LINK, receive_by_timer, set_queues,
 };
@@ -25,19 +24,19 @@ const INTERRUPTS: Duration = Duration::from_micros(50);
 /// Time in which a flood spends the rate of unknown sources, and fills the queue of the server.
 const WARM_UP: Duration = Duration::from_millis(400);
 
-/// The rings through which frames arrive.
+/// The CPU that sends a flood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rings {
-    /// One ring for the flood and the visitors.
-    Shared,
-    /// One for the flood, and one for everything else. The same CPU empties both.
-    Apart,
+pub(crate) enum Sender {
+    /// The one that receives it. It sends ahead of all other work, as a network card interrupts all other work.
+    Same,
+    /// Another one, as fast as it can. Its frames have a ring of their own, which the same CPU empties as all others.
+    Other,
 }
 
 /// A sandbox whose packets arrive at one CPU.
 pub(super) struct Stage {
     pub(super) sandbox: Sandbox,
-    rings: Rings,
+    sender: Sender,
     /// Visitors so far. Each of them is new.
     visitors: Cell<u32>,
     /// Answers to the flood end where they leave the host.
@@ -46,14 +45,14 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Builds it, and moves this thread to its CPU.
-    pub(super) fn new(rings: Rings) -> Result<Self> {
+    pub(super) fn new(sender: Sender) -> Result<Self> {
         // A link has as many rings as the thread that makes it has CPUs.
-        let sandbox = match rings {
-            Rings::Shared => {
+        let sandbox = match sender {
+            Sender::Same => {
                 pin(CPU)?;
                 Sandbox::new()
             }
-            Rings::Apart => {
+            Sender::Other => {
                 let sandbox = Sandbox::new();
                 pin(CPU)?;
                 sandbox
@@ -65,8 +64,10 @@ impl Stage {
         let output = sandbox.peer(|| route.output()).context("cannot run ip")?;
         ensure!(output.status.success(), "ip: {}", String::from_utf8_lossy(&output.stderr).trim());
         let outside = Sink::passing_to(&sandbox, OUTSIDE);
-        sandbox.victim(|| receive_by_timer(VICTIM_LINK, INTERRUPTS));
-        Ok(Self { sandbox, rings, visitors: Cell::new(0), _outside: outside })
+        if sender == Sender::Other {
+            sandbox.victim(|| receive_by_timer(VICTIM_LINK, INTERRUPTS));
+        }
+        Ok(Self { sandbox, sender, visitors: Cell::new(0), _outside: outside })
     }
 
     /// Returns the protections that this machine has.
@@ -82,9 +83,9 @@ impl Stage {
     /// Has this CPU receive from all rings. The CPU that puts the first packet into a ring does so.
     pub(super) fn receive_here(&self, port: u16) -> Result<()> {
         let connect = || TcpStream::connect((VICTIM_IPV4, port)).context("the server does not accept");
-        let rings = self.rings;
+        let sender = self.sender;
         self.sandbox.peer(|| {
-            if rings == Rings::Apart {
+            if sender == Sender::Other {
                 for [first, second] in [["0", "3"], ["3", "0"]] {
                     set_queues(PEER_LINK, "tx-0", "xps_cpus", first);
                     set_queues(PEER_LINK, "tx-1", "xps_cpus", second);
@@ -95,12 +96,18 @@ impl Stage {
         })
     }
 
-    /// Starts a flood. In calm, the CPU that sends it is busy too, so that both CPUs always have the same speed.
+    /// Starts a flood. Without one, the CPU of a sender has something to do too, so that other CPUs keep their speed.
     pub(super) fn flood(&self, kind: Kind, rate: Rate) -> Result<Running> {
-        let rate = if rate == Rate::None { Rate::PerSecond(1) } else { rate };
-        let flood = kind.flood(rate).context("there is no flood")?.start(&self.sandbox);
+        let flood = match (self.sender, rate) {
+            (Sender::Same, Rate::None) => kind.as_fast_as_possible().on_cpu(CPU).in_bursts(0),
+            (Sender::Same, Rate::PerSecond(packets)) => kind.as_fast_as_possible().on_cpu(CPU).in_bursts(packets.into()),
+            (Sender::Same, Rate::Most) => bail!("a CPU that only sends does not receive"),
+            (Sender::Other, Rate::None) => kind.flood(Rate::PerSecond(1)).context("there is no flood")?,
+            (Sender::Other, rate) => kind.flood(rate).context("there is no flood")?,
+        };
+        let running = flood.start(&self.sandbox);
         thread::sleep(WARM_UP);
-        Ok(flood)
+        Ok(running)
     }
 
     /// Returns the first of so many addresses that no visitor had.
@@ -128,12 +135,28 @@ impl Stage {
         let lost = Losses::so_far(&self.sandbox)?.since(before);
         let seconds = begin.elapsed().as_secs_f64();
         receptions.check_since_then(CPU)?;
+        if std::env::var_os("VISITORS_DEBUG").is_some() {
+            if let super::protection::Protection::Prove | super::protection::Protection::Unknown = protection {
+                let r = ratelimit_tests::Ratelimit::new(&self.sandbox);
+                eprintln!("{}", r.ok("status -v"));
+            }
+            let stat = self.sandbox.victim(|| std::fs::read_to_string("/proc/thread-self/net/netstat"))?;
+            let mut lines = stat.lines();
+            let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+            for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
+                if ["SyncookiesSent", "SyncookiesRecv", "SyncookiesFailed", "ListenOverflows", "ListenDrops", "TCPTimeouts", "TCPSynRetrans", "TCPReqQFullDoCookies"].contains(&name) { eprint!("{name}={value} "); }
+            }
+            eprintln!();
+            let mut sorted: Vec<_> = times.iter().map(|t| t.map_or(-1.0, |t| t.as_secs_f64() * 1e3)).collect();
+            sorted.sort_by(f64::total_cmp);
+            eprintln!("{protection:?} {rate} {:?} sent {:.0}k received {:.0}k lost {} times {:.1?}", self.sender, sent as f64/seconds/1e3, sent.saturating_sub(lost.flood) as f64/seconds/1e3, lost.visitors, sorted);
+        }
         drop(flood);
         Ok(Visited {
             protocol: kind.protocol,
             rate,
             protection,
-            rings: self.rings,
+            sender: self.sender,
             times,
             patience,
             sent: sent as f64 / seconds,
