@@ -60,13 +60,15 @@ impl Extent {
         protocols: &[Protocol::Syn, Protocol::Udp],
         rates: &[
             Rate::None,
-            Rate::PerSecond(50_000),
             Rate::PerSecond(100_000),
             Rate::PerSecond(200_000),
-            Rate::PerSecond(500_000),
+            Rate::PerSecond(300_000),
+            Rate::PerSecond(400_000),
+            Rate::PerSecond(600_000),
             Rate::PerSecond(1_000_000),
+            Rate::PerSecond(1_500_000),
             Rate::PerSecond(2_000_000),
-            Rate::PerSecond(4_000_000),
+            Rate::PerSecond(3_000_000),
         ],
         fastest: Rate::Most,
         visitors: 100,
@@ -119,57 +121,53 @@ pub(crate) fn run(extent: &Extent) -> Result<Results> {
         println!("the chance of visitors is not measured: {error:#}");
         return Ok(Results::default());
     }
-    // Each has a thread of its own, since it moves to one CPU.
-    let apart = |work: fn(&Extent) -> Result<Results>| {
-        let extent = *extent;
-        thread::spawn(move || work(&extent)).join().unwrap_or_else(|payload| resume_unwind(payload))
-    };
-    let (known, shared, separate) = (apart(known)?, apart(beside_floods)?, apart(beside_the_fastest)?);
-    let visited = [shared.visited, separate.visited].concat();
-    Ok(Results { visited, downloaded: separate.downloaded, known: known.known })
-}
-
-fn known(extent: &Extent) -> Result<Results> {
-    Ok(Results { known: known::run(extent.loads)?, ..Results::default() })
-}
-
-/// Measures floods of all rates.
-fn beside_floods(extent: &Extent) -> Result<Results> {
-    let mut results = Results::default();
+    let loads = extent.loads;
+    let mut results = Results { known: apart(move || known::run(loads))?, ..Results::default() };
     for kind in extent.kinds() {
-        // What is left of another flood, for example tracked connections, ends with its sandbox.
-        let stage = Stage::new(Sender::Same)?;
-        let protections = stage.protections();
-        for rate in extent.rates {
-            eprintln!("visitors beside {kind}, {rate}");
-            for protection in &protections {
-                let case = (kind, *rate, *protection);
-                results.visited.push(stage.visit(case, extent.visitors, extent.patience)?);
-            }
+        let extent = *extent;
+        results.visited.extend(apart(move || beside_flood(&extent, kind))?);
+    }
+    for kind in extent.kinds() {
+        let extent = *extent;
+        let (visited, downloaded) = apart(move || beside_the_fastest(&extent, kind))?;
+        results.visited.extend(visited);
+        results.downloaded.extend(downloaded);
+    }
+    Ok(results)
+}
+
+/// Measures on a thread of its own, since it moves to one CPU.
+fn apart<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    thread::spawn(work).join().unwrap_or_else(|payload| resume_unwind(payload))
+}
+
+/// Measures floods of all rates. What is left of them, for example tracked connections, ends with the sandbox.
+fn beside_flood(extent: &Extent, kind: Kind) -> Result<Vec<Visited>> {
+    let mut results = Vec::new();
+    let stage = Stage::new(Sender::Same)?;
+    let protections = stage.protections();
+    for rate in extent.rates {
+        eprintln!("visitors beside {kind}, {rate}");
+        for protection in &protections {
+            results.push(stage.visit((kind, *rate, *protection), extent.visitors, extent.patience)?);
         }
     }
     Ok(results)
 }
 
 /// Measures no flood and the fastest one, and downloads beside them.
-fn beside_the_fastest(extent: &Extent) -> Result<Results> {
-    let mut results = Results::default();
-    for kind in extent.kinds() {
-        let stage = Stage::new(Sender::Other)?;
-        let protections = stage.protections();
-        for rate in [Rate::None, extent.fastest] {
-            eprintln!("visitors beside {kind} of another CPU, {rate}");
-            for protection in &protections {
-                let case = (kind, rate, *protection);
-                results.visited.push(stage.visit(case, extent.visitors, extent.patience)?);
-            }
+fn beside_the_fastest(extent: &Extent, kind: Kind) -> Result<(Vec<Visited>, Vec<Downloaded>)> {
+    let (mut visited, mut downloaded) = (Vec::new(), Vec::new());
+    let stage = Stage::new(Sender::Other)?;
+    let protections = stage.protections();
+    for rate in [Rate::None, extent.fastest] {
+        eprintln!("visitors and downloads beside {kind} of another CPU, {rate}");
+        for protection in &protections {
+            visited.push(stage.visit((kind, rate, *protection), extent.visitors, extent.patience)?);
         }
-        for rate in [Rate::None, extent.fastest] {
-            eprintln!("downloads beside {kind}, {rate}");
-            results.downloaded.push(stage.download(kind, rate, extent.clients, extent.bytes)?);
-        }
+        downloaded.push(stage.download(kind, rate, extent.clients, extent.bytes)?);
     }
-    Ok(results)
+    Ok((visited, downloaded))
 }
 
 impl Extent {

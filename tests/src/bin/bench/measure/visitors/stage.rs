@@ -80,7 +80,7 @@ impl Stage {
         Nginx::start(&self.sandbox, SERVER_PORT, "", &".".repeat(PAGE))
     }
 
-    /// Has this CPU receive from all rings. The CPU that puts the first packet into a ring does so.
+    /// Has this CPU receive from all rings. The CPU that puts the first packet into a ring receives from it.
     pub(super) fn receive_here(&self, port: u16) -> Result<()> {
         let connect = || TcpStream::connect((VICTIM_IPV4, port)).context("the server does not accept");
         let sender = self.sender;
@@ -96,11 +96,13 @@ impl Stage {
         })
     }
 
-    /// Starts a flood. Without one, the CPU of a sender has something to do too, so that other CPUs keep their speed.
+    /// Starts a flood. In calm, another CPU that sends is busy too, so that this one keeps its speed.
     pub(super) fn flood(&self, kind: Kind, rate: Rate) -> Result<Running> {
         let flood = match (self.sender, rate) {
             (Sender::Same, Rate::None) => kind.as_fast_as_possible().on_cpu(CPU).in_bursts(0),
-            (Sender::Same, Rate::PerSecond(packets)) => kind.as_fast_as_possible().on_cpu(CPU).in_bursts(packets.into()),
+            (Sender::Same, Rate::PerSecond(packets)) => {
+                kind.as_fast_as_possible().on_cpu(CPU).in_bursts(packets.into())
+            }
             (Sender::Same, Rate::Most) => bail!("a CPU that only sends does not receive"),
             (Sender::Other, Rate::None) => kind.flood(Rate::PerSecond(1)).context("there is no flood")?,
             (Sender::Other, rate) => kind.flood(rate).context("there is no flood")?,
@@ -134,22 +136,8 @@ impl Stage {
         let sent = flood.sent() - sent_before;
         let lost = Losses::so_far(&self.sandbox)?.since(before);
         let seconds = begin.elapsed().as_secs_f64();
-        receptions.check_since_then(CPU)?;
-        if std::env::var_os("VISITORS_DEBUG").is_some() {
-            if let super::protection::Protection::Prove | super::protection::Protection::Unknown = protection {
-                let r = ratelimit_tests::Ratelimit::new(&self.sandbox);
-                eprintln!("{}", r.ok("status -v"));
-            }
-            let stat = self.sandbox.victim(|| std::fs::read_to_string("/proc/thread-self/net/netstat"))?;
-            let mut lines = stat.lines();
-            let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-            for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
-                if ["SyncookiesSent", "SyncookiesRecv", "SyncookiesFailed", "ListenOverflows", "ListenDrops", "TCPTimeouts", "TCPSynRetrans", "TCPReqQFullDoCookies"].contains(&name) { eprint!("{name}={value} "); }
-            }
-            eprintln!();
-            let mut sorted: Vec<_> = times.iter().map(|t| t.map_or(-1.0, |t| t.as_secs_f64() * 1e3)).collect();
-            sorted.sort_by(f64::total_cmp);
-            eprintln!("{protection:?} {rate} {:?} sent {:.0}k received {:.0}k lost {} times {:.1?}", self.sender, sent as f64/seconds/1e3, sent.saturating_sub(lost.flood) as f64/seconds/1e3, lost.visitors, sorted);
+        if self.sender == Sender::Other {
+            receptions.check_since_then(CPU)?;
         }
         drop(flood);
         Ok(Visited {
