@@ -99,7 +99,8 @@ fn main() -> Result<()> {
         let results = visitors::run(if quick { &Extent::QUICK } else { &Extent::FULL })?;
         let tables = report::visitors::tables(&results);
         tables.iter().for_each(|table| println!("{}", table.text()));
-        return if has("--record") { record::visitors(&machine, &tables) } else { Ok(()) };
+        let summary = report::visitors::summary(&results);
+        return if has("--record") { record::visitors(&machine, &tables, &summary) } else { Ok(()) };
     }
     if has("--worst") {
         let results = worst::run(&effort)?;

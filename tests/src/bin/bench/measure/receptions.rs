@@ -16,7 +16,7 @@ impl Receptions {
         Ok(Self(counts.map(str::parse).collect::<Result<_, _>>()?))
     }
 
-    /// Checks that since then, this CPU has received most packets. Other programs may receive elsewhere.
+    /// Checks that since then, this CPU has received more than twice as often as all others together.
     ///
     /// # Errors
     ///

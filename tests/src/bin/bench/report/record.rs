@@ -89,18 +89,21 @@ pub(crate) fn check(machine: &Machine, noise: f64, tables: &[Table]) -> Result<(
     pages::record(PAGE, CHECK, text.replace("\n## ", "\n### ").trim())
 }
 
-/// Writes the tables of new visitors into `docs/measurements.md`.
-pub(crate) fn visitors(machine: &Machine, tables: &[Table]) -> Result<()> {
+/// Writes the tables of new visitors into `docs/measurements.md`, and their summary into `docs/floods.md`.
+pub(crate) fn visitors(machine: &Machine, tables: &[Table], summary: &Table) -> Result<()> {
     let mut text = format!(
         "## A new visitor's chance\n\n`cargo xtask bench --visitors --record` writes this part of the page, in a run of its own.\n\
          Machine: {machine}.\n"
     );
     text.extend(tables.iter().map(section));
-    pages::record(PAGE, VISITORS, text.replace("\n## ", "\n### ").trim())
+    pages::record(PAGE, VISITORS, text.replace("\n## ", "\n### ").trim())?;
+    pages::record(FLOODS, VISITORS, summary.markdown().trim())
 }
 
 /// The page of all measurements.
 const PAGE: &str = "docs/measurements.md";
+/// The page about floods.
+const FLOODS: &str = "docs/floods.md";
 /// The part of the page about fleets.
 const FLEET: &str = "fleet";
 /// The part of the page about limits for requests.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratelimit_tests::Sources;
 
 use crate::{
-    flood::{KINDS, Kind, Rate},
+    flood::{KINDS, Kind, Protocol, Rate},
     measure::{
         noise::{median, quartiles},
         visitors::{Results, Visited, downloads::Downloaded, known::Known, protection::Protection, stage::Sender},
@@ -15,6 +15,8 @@ use crate::{
 
 /// Share of the visitors that must get the page beside a flood that is held, and share of the flood that must arrive.
 const HOLDS: f64 = 0.95;
+/// The flood of the summary.
+const SUMMARY: Rate = Rate::PerSecond(200_000);
 /// Multiple of the median in calm without protection, below which visitors feel no difference.
 const CALM: f64 = 1.2;
 
@@ -29,6 +31,26 @@ pub(crate) fn tables(results: &Results) -> Vec<Table> {
     tables.push(known(&results.known));
     tables.retain(|table| !table.rows.is_empty());
     tables
+}
+
+/// Returns the figures that the page about floods has.
+pub(crate) fn summary(results: &Results) -> Table {
+    let visited = &results.visited;
+    let [syn, udp] = [Protocol::Syn, Protocol::Udp]
+        .map(|protocol| KINDS.into_iter().find(|kind| kind.protocol == protocol && kind.sources == Sources::Endless));
+    let row = |protection: Protection| {
+        let held = |kind: Option<Kind>| Some(most_held(visited, kind?, protection, &Visited::is_held)? / 1e3);
+        let beside = find(visited, syn?, Sender::Same, SUMMARY, protection)?;
+        let figures = [Some(100.0 * beside.share()), Some(beside.quantile(0.5)), held(syn), held(udp)];
+        Some(Row { name: protection.name().to_owned(), figures: figures.to_vec(), is_drawn: false })
+    };
+    let columns = [
+        "visitors of 100 beside 200,000 forged SYNs/s",
+        "their median time in ms",
+        "thousand forged SYNs/s that are held",
+        "thousand forged UDP packets/s that are held",
+    ];
+    Table::plain("a new visitor's chance", columns, Protection::ALL.into_iter().filter_map(row).collect(), 1)
 }
 
 fn of(visited: &[Visited], kind: Kind, sender: Sender) -> impl Iterator<Item = &Visited> {
@@ -101,7 +123,8 @@ fn held(visited: &[Visited], kinds: &[Kind]) -> Table {
             let ratio = ours.zip(proxy).map(|(ours, proxy)| ours / proxy);
             Row { name: format!("{kind}{what}"), figures: thousands.chain([ratio]).collect(), is_drawn: false }
         };
-        let as_in_calm = |visited: &Visited| visited.is_held() && visited.quantile(0.5) <= calm;
+        let as_in_calm =
+            |visited: &Visited| visited.is_held() && (visited.rate == Rate::None || visited.quantile(0.5) <= calm);
         [row(": held", &Visited::is_held), row(": held, and the median as in calm", &as_in_calm)]
     };
     let [none, unknown, ours, proxy, drop] = Protection::ALL.map(Protection::name);
@@ -229,8 +252,8 @@ one second.";
 const HELD: &str = "\
 A flood is *held* if at least 95 of 100 visitors got the page within a second, and at least 95 % of the packets arrived,
 beside it and beside all slower ones. A network card would lose the packets that do not arrive, also those of visitors.
-*As in calm*: the median time is at most 1.2 times the one without flood and protection. A figure of 0 is calm alone, and
-an empty field not even that.";
+*As in calm*: the median time is also at most 1.2 times the one without flood and protection. A figure of 0 is calm
+alone, and an empty field not even that.";
 
 /// What the table of the fastest flood shows.
 const FASTEST: &str = "\
@@ -240,7 +263,7 @@ it. So the figures of this table do not compare the speed of protections.";
 
 /// What the table of downloads shows.
 const DOWNLOADS: &str = "\
-Eight clients, whose connections are older than the flood, download 4 MB each at the same time. Another CPU sends the
+Eight clients, whose connections are older than the flood, download 16 MB each at the same time. Another CPU sends the
 flood, as above. Each socket counts its segments. Those that clients sent and the server did not receive were lost in
 their ring, or dropped by ratelimit.";
 

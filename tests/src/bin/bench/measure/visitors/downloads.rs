@@ -12,11 +12,8 @@ use anyhow::{Result, ensure};
 use ratelimit_tests::VICTIM_IPV4;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-use super::{CPU, losses::Losses, protection::Protection, segments::Segments, stage::Stage};
-use crate::{
-    flood::{Kind, Protocol, Rate},
-    measure::receptions::Receptions,
-};
+use super::{losses::Losses, protection::Protection, segments::Segments, stage::Stage};
+use crate::flood::{Kind, Protocol, Rate};
 
 /// The longest time without progress.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -61,7 +58,7 @@ impl Stage {
         self.receive_here(to.port())?;
         let connections = self.connect(&listener, to, count)?;
         let flood = self.flood(kind, rate)?;
-        let (begin, receptions) = (Instant::now(), Receptions::now()?);
+        let begin = Instant::now();
         let (sent_before, before) = (flood.sent(), Losses::so_far(&self.sandbox)?);
         let segments_before = Sum::of(&connections)?;
         let arrived = transfer(&connections, bytes)?;
@@ -69,7 +66,6 @@ impl Stage {
         let segments = Sum::of(&connections)?;
         let (sent, lost) = (flood.sent() - sent_before, Losses::so_far(&self.sandbox)?.since(before));
         let seconds = begin.elapsed().as_secs_f64();
-        receptions.check_since_then(CPU)?;
         drop(flood);
         let (sent_segments, received) =
             (segments.sent - segments_before.sent, segments.received - segments_before.received);

@@ -74,7 +74,7 @@ impl Extent {
         visitors: 100,
         patience: Duration::from_secs(1),
         clients: 8,
-        bytes: 4_000_000,
+        bytes: 16_000_000,
         loads: 5,
     };
 

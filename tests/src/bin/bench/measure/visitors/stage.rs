@@ -21,6 +21,8 @@ use crate::{
 
 /// Time between two interrupts of the network card.
 const INTERRUPTS: Duration = Duration::from_micros(50);
+/// Time in which the timers of both rings have received some hundred times.
+const TIMERS: Duration = Duration::from_millis(20);
 /// Time in which a flood spends the rate of unknown sources, and fills the queue of the server.
 const WARM_UP: Duration = Duration::from_millis(400);
 
@@ -93,7 +95,13 @@ impl Stage {
                 }
             }
             connect().map(drop)
-        })
+        })?;
+        if sender == Sender::Other {
+            let before = Receptions::now()?;
+            thread::sleep(TIMERS);
+            before.check_since_then(CPU)?;
+        }
+        Ok(())
     }
 
     /// Starts a flood. In calm, another CPU that sends is busy too, so that this one keeps its speed.
@@ -129,16 +137,13 @@ impl Stage {
         let _server = self.serve()?;
         self.receive_here(SERVER_PORT)?;
         let flood = self.flood(kind, rate)?;
-        let (begin, receptions) = (Instant::now(), Receptions::now()?);
+        let begin = Instant::now();
         let (sent_before, before) = (flood.sent(), Losses::so_far(&self.sandbox)?);
         let first = self.new_addresses(count);
         let times = self.sandbox.peer(|| visit::all(first, count, patience))?;
         let sent = flood.sent() - sent_before;
         let lost = Losses::so_far(&self.sandbox)?.since(before);
         let seconds = begin.elapsed().as_secs_f64();
-        if self.sender == Sender::Other {
-            receptions.check_since_then(CPU)?;
-        }
         drop(flood);
         Ok(Visited {
             protocol: kind.protocol,
