@@ -1,20 +1,18 @@
 //! A new visitor's chance, as tables.
 
-use std::time::Duration;
-
 use ratelimit_tests::Sources;
 
 use crate::{
     flood::{KINDS, Kind, Protocol, Rate},
     measure::{
         noise::{median, quartiles},
-        visitors::{Results, Visited, downloads::Downloaded, known::Known, protection::Protection, stage::Sender},
+        visitors::{
+            Results, downloads::Downloaded, known::Known, layout::Sender, protection::Protection, visited::Visited,
+        },
     },
     table::{Axis, Row, Table},
 };
 
-/// Share of the visitors that must get the page beside a flood that is held, and share of the flood that must arrive.
-const HOLDS: f64 = 0.95;
 /// The flood of the summary.
 const SUMMARY: Rate = Rate::PerSecond(200_000);
 /// Multiple of the median in calm without protection, below which visitors feel no difference.
@@ -216,27 +214,6 @@ fn known(known: &[Known]) -> Table {
         ["`--unknown 1k/s`", "`--unknown 1k/s --prove tcp`", "lower quartile of the ratio", "median", "upper quartile"];
     let title = "nanoseconds per packet of known sources above an empty program";
     Table { about: KNOWN, ..Table::plain(title, columns, sources.into_iter().map(row).collect(), 2) }
-}
-
-impl Visited {
-    /// Returns the share of visitors that got the page.
-    fn share(&self) -> f64 {
-        self.times.iter().flatten().count() as f64 / self.times.len() as f64
-    }
-
-    /// Returns whether almost all visitors got the page, and almost all of the flood arrived.
-    fn is_held(&self) -> bool {
-        let asked = if let Rate::PerSecond(asked) = self.rate { f64::from(asked) } else { 0.0 };
-        self.share() >= HOLDS && self.received >= HOLDS * asked
-    }
-
-    /// Returns a quantile of the time of all visitors in milliseconds. One without the page took until it left.
-    fn quantile(&self, part: f64) -> f64 {
-        let mut times: Vec<_> = self.times.iter().map(|time| time.unwrap_or(self.patience)).collect();
-        times.sort_unstable();
-        let last = times.len().saturating_sub(1) as f64;
-        times.get((last * part).round() as usize).map_or(0.0, Duration::as_secs_f64) * 1e3
-    }
 }
 
 /// What the first tables show.

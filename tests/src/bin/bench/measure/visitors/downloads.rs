@@ -49,61 +49,59 @@ struct Connection {
     server: TcpStream,
 }
 
-impl Stage {
-    /// Has `count` clients, which connected before the flood, download so many bytes each beside it.
-    pub(super) fn download(&self, kind: Kind, rate: Rate, count: u32, bytes: usize) -> Result<Downloaded> {
-        let _standing = Protection::Prove.set_up(&self.sandbox)?;
-        let listener = self.sandbox.victim(|| TcpListener::bind((VICTIM_IPV4, 0)))?;
-        let to = listener.local_addr()?;
-        self.receive_here(to.port())?;
-        let connections = self.connect(&listener, to, count)?;
-        let flood = self.flood(kind, rate)?;
-        let begin = Instant::now();
-        let (sent_before, before) = (flood.sent(), Losses::so_far(&self.sandbox)?);
-        let segments_before = Sum::of(&connections)?;
-        let arrived = transfer(&connections, bytes)?;
-        thread::sleep(REST);
-        let segments = Sum::of(&connections)?;
-        let (sent, lost) = (flood.sent() - sent_before, Losses::so_far(&self.sandbox)?.since(before));
-        let seconds = begin.elapsed().as_secs_f64();
-        drop(flood);
-        let (sent_segments, received) =
-            (segments.sent - segments_before.sent, segments.received - segments_before.received);
-        Ok(Downloaded {
-            protocol: kind.protocol,
-            rate,
-            bytes: arrived,
-            sent: sent_segments,
-            missing: sent_segments.saturating_sub(received),
-            lost: lost.visitors,
-            flood: sent.saturating_sub(lost.flood) as f64 / seconds,
-        })
-    }
+/// Has `count` clients, which connected before the flood, download so many bytes each beside it.
+pub(super) fn run(stage: &Stage, (kind, rate): (Kind, Rate), count: u32, bytes: usize) -> Result<Downloaded> {
+    let _standing = Protection::Prove.set_up(&stage.sandbox)?;
+    let listener = stage.sandbox.victim(|| TcpListener::bind((VICTIM_IPV4, 0)))?;
+    let to = listener.local_addr()?;
+    stage.receive_here(to.port())?;
+    let connections = open(stage, &listener, to, count)?;
+    let flood = stage.flood(kind, rate)?;
+    let begin = Instant::now();
+    let (sent_before, before) = (flood.sent(), Losses::so_far(&stage.sandbox)?);
+    let segments_before = Sum::of(&connections)?;
+    let arrived = transfer(&connections, bytes)?;
+    thread::sleep(REST);
+    let segments = Sum::of(&connections)?;
+    let (sent, lost) = (flood.sent() - sent_before, Losses::so_far(&stage.sandbox)?.since(before));
+    let seconds = begin.elapsed().as_secs_f64();
+    drop(flood);
+    let (sent_segments, received) =
+        (segments.sent - segments_before.sent, segments.received - segments_before.received);
+    Ok(Downloaded {
+        protocol: kind.protocol,
+        rate,
+        bytes: arrived,
+        sent: sent_segments,
+        missing: sent_segments.saturating_sub(received),
+        lost: lost.visitors,
+        flood: sent.saturating_sub(lost.flood) as f64 / seconds,
+    })
+}
 
-    /// Connects clients, each from an address of its own.
-    fn connect(&self, listener: &TcpListener, to: SocketAddr, count: u32) -> Result<Vec<Connection>> {
-        let first = self.new_addresses(count);
-        let connect_from = |number: u32| -> Result<_> {
-            let from = IpAddr::from(Ipv4Addr::from_bits(first.to_bits() + number));
-            let client = self.sandbox.peer(|| -> Result<_> {
-                let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-                bind(&socket, &SocketAddr::new(from, 0))?;
-                connect(&socket, &to)?;
-                Ok(TcpStream::from(socket))
-            })?;
-            client.set_read_timeout(Some(PATIENCE))?;
-            // Connections that only tell which CPU receives come first.
-            let server = loop {
-                let (server, peer) = listener.accept()?;
-                if peer.ip() == from {
-                    break server;
-                }
-            };
-            server.set_write_timeout(Some(PATIENCE))?;
-            Ok(Connection { client, server })
+/// Connects clients, each from an address of its own.
+fn open(stage: &Stage, listener: &TcpListener, to: SocketAddr, count: u32) -> Result<Vec<Connection>> {
+    let first = stage.new_addresses(count);
+    let connect_from = |number: u32| -> Result<_> {
+        let from = IpAddr::from(Ipv4Addr::from_bits(first.to_bits() + number));
+        let client = stage.sandbox.peer(|| -> Result<_> {
+            let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            bind(&socket, &SocketAddr::new(from, 0))?;
+            connect(&socket, &to)?;
+            Ok(TcpStream::from(socket))
+        })?;
+        client.set_read_timeout(Some(PATIENCE))?;
+        // Connections that only tell which CPU receives come first.
+        let server = loop {
+            let (server, peer) = listener.accept()?;
+            if peer.ip() == from {
+                break server;
+            }
         };
-        (0..count).map(connect_from).collect()
-    }
+        server.set_write_timeout(Some(PATIENCE))?;
+        Ok(Connection { client, server })
+    };
+    (0..count).map(connect_from).collect()
 }
 
 /// The segments of all connections.

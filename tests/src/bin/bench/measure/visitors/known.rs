@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Empty, Order, Sources, Walker};
 
-use super::CPU;
+use super::layout::CPU;
 use crate::{
     configurations::PORT,
     measure::{noise::median, packet::timed, pin},

@@ -3,38 +3,24 @@
 
 pub(crate) mod downloads;
 pub(crate) mod known;
+pub(crate) mod layout;
 mod losses;
 pub(crate) mod protection;
 mod segments;
-pub(crate) mod stage;
+mod stage;
 mod visit;
+pub(crate) mod visited;
 
-use std::{net::Ipv4Addr, panic::resume_unwind, thread, time::Duration};
+use std::{panic::resume_unwind, thread, time::Duration};
 
 use anyhow::Result;
 use ratelimit_tests::Sources;
 
-use self::{
-    downloads::Downloaded,
-    known::Known,
-    protection::Protection,
-    stage::{Sender, Stage},
-};
+use self::{downloads::Downloaded, known::Known, layout::Sender, stage::Stage, visited::Visited};
 use crate::{
     flood::{KINDS, Kind, Protocol, Rate},
     measure::users::server,
 };
-
-/// The CPU of the server, the visitors and the reception.
-const CPU: usize = 0;
-/// Everything outside of the victim except the flood: an address and the length of its prefix.
-const OUTSIDE: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 9, 0, 0), 16);
-/// The visitors.
-const VISITORS: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 9, 128, 0), 17);
-/// Bytes of the page.
-const PAGE: usize = 100_000;
-/// Time between two visitors. Together, they stay below the limit of unknown sources.
-const SPACING: Duration = Duration::from_millis(16);
 
 /// Extent of the measurement.
 #[derive(Clone, Copy)]
@@ -87,24 +73,6 @@ impl Extent {
         loads: 1,
         ..Self::FULL
     };
-}
-
-/// The visitors beside one flood.
-#[derive(Debug, Clone)]
-pub(crate) struct Visited {
-    pub(crate) protocol: Protocol,
-    pub(crate) rate: Rate,
-    pub(crate) protection: Protection,
-    pub(crate) sender: Sender,
-    /// Time of each visitor until it had the page. None if it had none.
-    pub(crate) times: Vec<Option<Duration>>,
-    /// Time after which a visitor leaves.
-    pub(crate) patience: Duration,
-    /// Packets of the flood per second: those that were sent, and those that arrived.
-    pub(crate) sent: f64,
-    pub(crate) received: f64,
-    /// Frames of the visitors that did not fit into a ring.
-    pub(crate) lost: u64,
 }
 
 /// The results.
@@ -165,7 +133,7 @@ fn beside_the_fastest(extent: &Extent, kind: Kind) -> Result<(Vec<Visited>, Vec<
         for protection in &protections {
             visited.push(stage.visit((kind, rate, *protection), extent.visitors, extent.patience)?);
         }
-        downloaded.push(stage.download(kind, rate, extent.clients, extent.bytes)?);
+        downloaded.push(downloads::run(&stage, (kind, rate), extent.clients, extent.bytes)?);
     }
     Ok((visited, downloaded))
 }
@@ -181,7 +149,7 @@ impl Extent {
 mod tests {
     use std::time::Duration;
 
-    use super::{Extent, Protection, run};
+    use super::{Extent, protection::Protection, run};
     use crate::flood::{Protocol, Rate};
 
     /// A small measurement works. Its figures are those of a busy machine.

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context as _, Result, ensure};
 use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK};
 
-use super::OUTSIDE;
+use super::layout::OUTSIDE;
 use crate::{
     flood::SERVER_PORT,
     measure::limiters::{run, words},

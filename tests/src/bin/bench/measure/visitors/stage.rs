@@ -13,7 +13,13 @@ use ratelimit_tests::{
     Nginx, PEER_LINK, Running, Sandbox, Sink, VICTIM_IPV4, VICTIM_LINK, receive_by_timer, set_queues,
 };
 
-use super::{CPU, OUTSIDE, PAGE, VISITORS, Visited, losses::Losses, protection::Protection, visit};
+use super::{
+    layout::{CPU, OUTSIDE, PAGE, Sender, VISITORS},
+    losses::Losses,
+    protection::Protection,
+    visit,
+    visited::Visited,
+};
 use crate::{
     flood::{Kind, Rate, SERVER_PORT},
     measure::{pin, receptions::Receptions},
@@ -25,15 +31,6 @@ const INTERRUPTS: Duration = Duration::from_micros(50);
 const TIMERS: Duration = Duration::from_millis(20);
 /// Time in which a flood spends the rate of unknown sources, and fills the queue of the server.
 const WARM_UP: Duration = Duration::from_millis(400);
-
-/// The CPU that sends a flood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sender {
-    /// The one that receives it. It sends ahead of all other work, as a network card interrupts all other work.
-    Same,
-    /// Another one, as fast as it can. Its frames have a ring of their own, which the same CPU empties as all others.
-    Other,
-}
 
 /// A sandbox whose packets arrive at one CPU.
 pub(super) struct Stage {

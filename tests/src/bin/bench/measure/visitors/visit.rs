@@ -15,7 +15,7 @@ use tokio::{
     time::{interval, timeout},
 };
 
-use super::{PAGE, SPACING};
+use super::layout::{PAGE, SPACING};
 use crate::flood::SERVER_PORT;
 
 /// Has so many visitors come one after another, from this address on. Returns the time of each until it had the page,
