@@ -46,7 +46,7 @@ pub(crate) struct SettingsArguments {
     /// acknowledges one is known. Needs net.ipv4.tcp_syncookies = 2 [default: off]
     #[arg(long, value_enum, value_name = "tcp|off", hide_possible_values = true)]
     prove: Option<Prove>,
-    /// SYN cookies per second for all sources in total, from 1/s [default: 1M/s]
+    /// SYN cookies per second for all sources in total, from 1/s [default: 2M/s]
     #[arg(long, value_name = "RATE")]
     proofs: Option<PerSecond>,
     /// Packets per second of each source that pass above a limit or ban because they answer a connection that this host

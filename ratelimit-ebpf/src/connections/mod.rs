@@ -11,6 +11,7 @@ mod budget;
 mod hash;
 pub(crate) mod peek;
 pub(crate) mod read;
+pub(crate) mod sender;
 mod socket;
 mod source;
 pub mod spare;

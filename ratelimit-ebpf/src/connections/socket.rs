@@ -9,7 +9,10 @@ use aya_ebpf::{
 };
 
 use crate::{
-    connections::tcp::{self, HERE, bytes, halves, release},
+    connections::{
+        sender,
+        tcp::{self, HERE, bytes, halves, release},
+    },
     parse::connection::{Connection, IS_IPV6, IS_TCP},
 };
 
@@ -30,12 +33,12 @@ pub(super) fn is_own(ctx: *mut xdp_md, connection: &mut Connection) -> bool {
     let size = bytes(is_ipv6);
     if is_tcp {
         has_tcp_socket(ctx, connection, size) && {
-            forget_sender(connection, is_ipv6);
+            sender::forget(connection, is_ipv6);
             is_closed(tcp::look_up(ctx, connection, size))
         }
     } else {
         has_udp_socket(ctx, connection, size, is_ipv6) && {
-            forget_sender(connection, is_ipv6);
+            sender::forget(connection, is_ipv6);
             is_closed(look_up_udp(ctx, connection, size))
         }
     }
@@ -73,26 +76,6 @@ fn has_udp_socket(ctx: *mut xdp_md, connection: &Connection, size: u32, is_ipv6:
     release(socket);
     let [high, low, ..] = ports.to_ne_bytes();
     differs == 0 && port == u16::from_ne_bytes([high, low])
-}
-
-/// Sets the sender to an address and a port that no connection has. Then only a socket that takes packets from every
-/// sender is found.
-#[inline(always)]
-fn forget_sender(connection: &mut Connection, is_ipv6: bool) {
-    let [first, second, third, fourth, last] = connection.words;
-    if is_ipv6 {
-        connection.words = [0, 0, third, fourth, without_sender(last)];
-    } else {
-        let [_, _, _, _, e, f, g, h] = first.to_ne_bytes();
-        connection.words = [u64::from_ne_bytes([0, 0, 0, 0, e, f, g, h]), without_sender(second), 0, 0, 0];
-    }
-}
-
-/// Returns both ports without that of the sender.
-#[inline(always)]
-const fn without_sender(ports: u64) -> u64 {
-    let [_, _, c, d, ..] = ports.to_ne_bytes();
-    u64::from_ne_bytes([0, 0, c, d, 0, 0, 0, 0])
 }
 
 /// Returns the UDP socket of a connection, or a null pointer. It must be released.

@@ -54,7 +54,7 @@ fn ask_several_buffers(ctx: *mut xdp_md, context: *const Context, is_ethernet: u
         READ => prove(ctx, &connection, context),
         FIRST_SYN if settings::proves_tcp() && is_ethernet != 0 => {
             let length = frame::whole_length(&XdpContext::new(ctx));
-            answer(ctx, &connection, context, length)
+            answer(ctx, &mut connection, context, length)
         }
         _ => Proof::Nothing,
     }
@@ -72,7 +72,7 @@ fn ask_one_buffer(ctx: *mut xdp_md, context: *const Context, is_ethernet: u32) -
         READ => prove(ctx, &connection, context),
         FIRST_SYN if settings::proves_tcp() && is_ethernet != 0 => {
             let length = frame::Packet::of(&XdpContext::new(ctx)).length();
-            answer(ctx, &connection, context, length)
+            answer(ctx, &mut connection, context, length)
         }
         _ => Proof::Nothing,
     }
@@ -112,7 +112,7 @@ fn find_proof(ctx: *mut xdp_md, connection: *const Connection) -> Proof {
 
 /// Answers a first SYN to this host, except in shadow.
 #[inline(always)]
-fn answer(ctx: *mut xdp_md, connection: &Connection, context: &Context, length: u32) -> Proof {
+fn answer(ctx: *mut xdp_md, connection: &mut Connection, context: &Context, length: u32) -> Proof {
     if settings::is_on(&settings::SHADOW_ON) || !budget::take_cookie(context.hash, context.tick) {
         return Proof::Refused;
     }

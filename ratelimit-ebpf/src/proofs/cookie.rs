@@ -7,8 +7,11 @@ use aya_ebpf::{
 };
 
 use crate::{
-    bpf::{settings, verifier::given},
-    connections::tcp::{self, LISTEN, halves},
+    bpf::settings,
+    connections::{
+        sender,
+        tcp::{self, LISTEN, halves},
+    },
     packet::frame::Packet,
     parse::connection::{Connection, IS_IPV6},
     proofs::maximum_segment,
@@ -48,14 +51,19 @@ impl Headers {
 }
 
 /// Returns the cookie for a first SYN in the lower 32 bits. Negative if its port has no listener, or the kernel makes no
-/// cookies.
+/// cookies. Forgets the sender: a search for its connection would read another line of memory for each forged address.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(super) fn generate_cookie(ctx: *mut xdp_md, connection: *const Connection) -> i64 {
+pub(super) fn generate_cookie(ctx: *mut xdp_md, connection: *mut Connection) -> i64 {
     let mut cookie = -1;
-    let (Some(connection), true) = (given(connection), settings::proves_tcp()) else { return cookie };
+    if !settings::proves_tcp() {
+        return cookie;
+    }
+    // SAFETY: the caller passes an exclusive reference, which the verifier takes for one that may be null.
+    let Some(connection) = (unsafe { connection.as_mut() }) else { return cookie };
     let packet = Packet::of(&XdpContext::new(ctx));
     let Some(mut headers) = Headers::read(&packet, connection, true) else { return cookie };
+    sender::forget(connection, connection.kind & IS_IPV6 != 0);
     let listener = tcp::look_up_tcp(ctx, connection);
     if listener.is_null() {
         return cookie;

@@ -18,6 +18,7 @@ use aya::{
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::{
+    bursts,
     inject::{context, inject},
     interrupt::interrupt,
     walk::Walk,
@@ -32,6 +33,8 @@ pub struct Flood {
     pace: Option<u64>,
     /// Nanoseconds between two packets, if the sending CPU waits for each.
     interval: u32,
+    /// Packets per second, if it sends in bursts.
+    bursts: Option<u64>,
     cpu: Option<usize>,
     link: &'static str,
 }
@@ -52,7 +55,7 @@ impl Flood {
     /// Returns a flood of this frame, as fast as one CPU can send.
     #[must_use]
     pub fn of(frame: impl Into<Vec<u8>>) -> Self {
-        Self { frame: frame.into(), walk: Walk::default(), pace: None, interval: 0, cpu: None, link: PEER_LINK }
+        Self { frame: frame.into(), walk: Walk::default(), pace: None, interval: 0, bursts: None, cpu: None, link: PEER_LINK }
     }
 
     /// Uses `count` sources in turn, starting with the frame's: single addresses for IPv4, and /64 prefixes for IPv6.
@@ -106,6 +109,14 @@ impl Flood {
     #[must_use]
     pub fn busy_pace(mut self, packets_per_second: u32) -> Self {
         self.interval = 1_000_000_000 / packets_per_second;
+        self
+    }
+
+    /// Sends this many packets per second in all, in a burst per millisecond, ahead of all other work of its CPU, like the
+    /// interrupts of a network card. What does not fit into the time is left out.
+    #[must_use]
+    pub fn in_bursts(mut self, packets_per_second: u64) -> Self {
+        self.bursts = Some(packets_per_second);
         self
     }
 
@@ -165,6 +176,7 @@ impl Flood {
         let counter: Counter = ebpf.take_map("SENT").unwrap().try_into().unwrap();
         let program: &mut Xdp = ebpf.program_mut("send").unwrap().try_into().unwrap();
         program.load().expect("the kernel refuses the program");
+        let ready = self.bursts.map(|_| bursts::keep_ready(program));
 
         let counter = Arc::new(counter);
         let stop = Arc::new(AtomicBool::new(false));
@@ -174,6 +186,7 @@ impl Flood {
             ebpf,
             counter: Arc::clone(&counter),
             stop: Arc::clone(&stop),
+            _ready: ready,
         };
         let thread = thread::spawn(move || sender.send(packets));
         Running { counter, stop, thread: Some(thread) }
@@ -235,6 +248,7 @@ struct Sender {
     ebpf: Ebpf,
     counter: Arc<Counter>,
     stop: Arc<AtomicBool>,
+    _ready: Option<Namespace>,
 }
 
 impl Sender {
@@ -250,6 +264,9 @@ impl Sender {
         let most = if kernel_at_least(7, 0) { 100_000 } else { u64::from(u32::MAX) };
         let program: &Xdp = self.ebpf.program("send").unwrap().try_into().unwrap();
         let context = context(self.flood.frame.len() as u32, self.flood.link);
+        if let Some(per_second) = self.flood.bursts {
+            return bursts::send(program, &self.flood.frame, &context, per_second, &self.stop);
+        }
         let begin = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
             let due = self.flood.pace.map_or(packets, |pace| packets.min(due(begin.elapsed(), pace)));

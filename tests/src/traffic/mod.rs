@@ -1,5 +1,6 @@
 //! Traffic in a sandbox: senders and receivers.
 
+mod bursts;
 pub(crate) mod flood;
 pub(crate) mod frame_receiver;
 mod inject;

@@ -41,6 +41,10 @@ pub(crate) struct Args {
     /// `--record`, write that part of docs/measurements.md
     #[arg(long)]
     check: bool,
+    /// Measure only the chance of new visitors beside a flood of forged packets, in six minutes; with `--record`, write
+    /// that part of docs/measurements.md
+    #[arg(long)]
+    visitors: bool,
     /// Write docs/measurements.md and its plots, from the quietest of three runs of everything
     #[arg(long, conflicts_with_all = ["quick", "algorithms", "worst", "packets", "mixed", "attacks", "cpus", "accuracy", "users"])]
     record: bool,
@@ -66,6 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (args.cpus, "--cpus"),
         (args.fleet, "--fleet"),
         (args.check, "--check"),
+        (args.visitors, "--visitors"),
         (args.record, "--record"),
     ];
     let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();

@@ -62,20 +62,24 @@ const fn drawn(protocol: Protocol, sources: Sources, pages: &'static str, times:
 impl Kind {
     /// Returns the flood, or nothing if there is none.
     pub(crate) fn flood(self, rate: Rate) -> Option<Flood> {
-        let flood = Flood::of(match self.protocol {
-            Protocol::Syn => Frame::syn(FIRST, SERVER_PORT),
-            Protocol::Udp => Frame::udp(FIRST, CLOSED_PORT),
-        });
-        let flood = match self.sources {
-            Sources::Count(1) => flood,
-            Sources::Count(count) => flood.sources(count).in_random_order(),
-            Sources::Endless => flood.endless(0),
-        };
-        let flood = flood.on_cpu(SENDER);
+        let flood = self.as_fast_as_possible().on_cpu(SENDER);
         match rate {
             Rate::None => None,
             Rate::PerSecond(packets) => Some(flood.busy_pace(packets)),
             Rate::Most => Some(flood),
+        }
+    }
+
+    /// Returns the flood that one CPU sends as fast as it can.
+    pub(crate) fn as_fast_as_possible(self) -> Flood {
+        let flood = Flood::of(match self.protocol {
+            Protocol::Syn => Frame::syn(FIRST, SERVER_PORT),
+            Protocol::Udp => Frame::udp(FIRST, CLOSED_PORT),
+        });
+        match self.sources {
+            Sources::Count(1) => flood,
+            Sources::Count(count) => flood.sources(count).in_random_order(),
+            Sources::Endless => flood.endless(0),
         }
     }
 }

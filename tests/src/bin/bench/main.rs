@@ -18,7 +18,9 @@ use machine::Machine;
 use measure::{
     Effort, accuracy, algorithms, attack, check, cpus, fleet, footprint, live, mixed,
     noise::{RUNS, quietest},
-    packet, survival, users, worst,
+    packet, survival, users,
+    visitors::{self, Extent},
+    worst,
 };
 use report::record;
 use results::Results;
@@ -91,6 +93,14 @@ fn main() -> Result<()> {
         report::users::doubts(&results).for_each(|doubt| println!("{doubt}"));
         record::users(&results)?;
         return record::plots(&tables);
+    }
+    if has("--visitors") {
+        let machine = Machine::this()?;
+        let results = visitors::run(if quick { &Extent::QUICK } else { &Extent::FULL })?;
+        let tables = report::visitors::tables(&results);
+        tables.iter().for_each(|table| println!("{}", table.text()));
+        let summary = report::visitors::summary(&results);
+        return if has("--record") { record::visitors(&machine, &tables, &summary) } else { Ok(()) };
     }
     if has("--worst") {
         let results = worst::run(&effort)?;

@@ -13,8 +13,10 @@ pub(crate) mod live;
 pub(crate) mod mixed;
 pub(crate) mod noise;
 pub(crate) mod packet;
+mod receptions;
 pub(crate) mod survival;
 pub(crate) mod users;
+pub(crate) mod visitors;
 pub(crate) mod worst;
 
 use std::{io, time::Duration};

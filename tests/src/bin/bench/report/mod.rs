@@ -3,6 +3,7 @@
 mod plot;
 pub(crate) mod record;
 pub(crate) mod users;
+pub(crate) mod visitors;
 
 use std::fmt::Display;
 

@@ -58,7 +58,7 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
     text += &doubtful(&report::doubts(results));
     text.extend(tables.iter().map(section));
     let before = fs::read_to_string(workspace()?.join(PAGE)).unwrap_or_default();
-    for name in [FLEET, CHECK] {
+    for name in [FLEET, CHECK, VISITORS] {
         let part = pages::part(&before, name);
         if !part.is_empty() {
             text += &format!("\n{part}");
@@ -89,12 +89,27 @@ pub(crate) fn check(machine: &Machine, noise: f64, tables: &[Table]) -> Result<(
     pages::record(PAGE, CHECK, text.replace("\n## ", "\n### ").trim())
 }
 
+/// Writes the tables of new visitors into `docs/measurements.md`, and their summary into `docs/floods.md`.
+pub(crate) fn visitors(machine: &Machine, tables: &[Table], summary: &Table) -> Result<()> {
+    let mut text = format!(
+        "## A new visitor's chance\n\n`cargo xtask bench --visitors --record` writes this part of the page, in a run of its own.\n\
+         Machine: {machine}.\n"
+    );
+    text.extend(tables.iter().map(section));
+    pages::record(PAGE, VISITORS, text.replace("\n## ", "\n### ").trim())?;
+    pages::record(FLOODS, VISITORS, summary.markdown().trim())
+}
+
 /// The page of all measurements.
 const PAGE: &str = "docs/measurements.md";
+/// The page about floods.
+const FLOODS: &str = "docs/floods.md";
 /// The part of the page about fleets.
 const FLEET: &str = "fleet";
 /// The part of the page about limits for requests.
 const CHECK: &str = "check";
+/// The part of the page about new visitors.
+const VISITORS: &str = "visitors";
 
 /// Returns the paragraph about doubtful figures, if there are any.
 fn doubtful(doubts: &[String]) -> String {

@@ -2,16 +2,15 @@
 
 mod client;
 pub(crate) mod protection;
-mod server;
+pub(crate) mod server;
 
 use std::{
-    fs,
     net::TcpStream,
     thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use ratelimit_tests::{Running, Sandbox, Sink, VICTIM_IPV4, VICTIM_LINK, receive_by_timer};
 
 use self::{
@@ -20,7 +19,7 @@ use self::{
 };
 use crate::{
     flood::{KINDS, Kind, Rate, SERVER_PORT},
-    measure::{Extent, pin},
+    measure::{Extent, pin, receptions::Receptions},
     results::Felt,
 };
 
@@ -72,14 +71,12 @@ impl Stage<'_> {
         self.sandbox.peer(|| TcpStream::connect((VICTIM_IPV4, SERVER_PORT))).context("the server does not accept")?;
         let flood = kind.flood(rate).map(|flood| flood.start(self.sandbox));
         let sent = || flood.as_ref().map_or(0, Running::sent);
-        let (window, requests) = client::during(self.sandbox, self.extent.patience, || {
+        let (window, requests) = client::during(self.sandbox, self.extent.patience, || -> Result<_> {
             thread::sleep(WARM_UP);
-            let (begin, sent_before, before) = (Instant::now(), sent(), receptions()?);
+            let (begin, sent_before, receptions) = (Instant::now(), sent(), Receptions::now()?);
             thread::sleep(self.extent.window);
-            let (sent, after) = (sent() - sent_before, receptions()?);
-            let here = after[CPU] - before[CPU];
-            let elsewhere = after.iter().sum::<u64>() - before.iter().sum::<u64>() - here;
-            ensure!(here > 10 * elsewhere, "CPU {CPU} has received {here} times, and others {elsewhere} times");
+            let sent = sent() - sent_before;
+            receptions.check_since_then(CPU)?;
             Ok((begin, Instant::now(), sent))
         })?;
         let (begin, end, sent) = window?;
@@ -98,14 +95,6 @@ impl Stage<'_> {
             failed: (!begun.is_empty()).then(|| failed as f64 / begun.len() as f64),
         })
     }
-}
-
-/// Returns how often each CPU has received packets.
-fn receptions() -> Result<Vec<u64>> {
-    let text = fs::read_to_string("/proc/softirqs")?;
-    let counts = text.lines().find_map(|line| line.trim_start().strip_prefix("NET_RX:"));
-    let counts = counts.context("the kernel does not count receptions")?.split_whitespace();
-    Ok(counts.map(str::parse).collect::<Result<_, _>>()?)
 }
 
 /// Returns the 99th percentile of the time of requests, including those that failed, in milliseconds.

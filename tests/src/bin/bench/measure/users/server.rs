@@ -15,7 +15,7 @@ pub(super) const PAGE: usize = 2_000;
 /// # Errors
 ///
 /// Fails if nginx or a second CPU is missing.
-pub(super) fn check() -> Result<()> {
+pub(crate) fn check() -> Result<()> {
     ensure!(Nginx::is_there(), "nginx is missing");
     ensure!(fs::exists("/sys/devices/system/cpu/cpu1")?, "the flood needs a second CPU");
     Ok(())
