@@ -136,7 +136,10 @@ fn a_limit_is_previewed_confirmed_held_by_the_kernel_and_undone() {
     let late = format!("{SOURCE}&kind=limit&packets=30%2Fm&before={}", encoded(&words));
     let answer = stage.edge.post("/console/packets/apply", &late);
     assert_eq!(answer.status, 409);
-    assert!(text(&answer).contains("It was `10/m per source") && text(&answer).contains("is `20/m per source"), "{answer:?}");
+    assert!(
+        text(&answer).contains("It was `10/m per source") && text(&answer).contains("is `20/m per source"),
+        "{answer:?}"
+    );
     let answer = stage.edge.post("/console/packets/undo", &format!("number={number}"));
     assert!(answer.status == 409 && text(&answer).contains("the rule has changed since"), "{answer:?}");
 
@@ -181,7 +184,10 @@ fn a_source_is_denied_and_allowed_again_with_the_name_of_the_user() {
     let page = stage.preview("sources=10.9.0.2&kind=deny");
     assert!(page.contains("The new rule would have hit 1 of 1 sources"), "{page}");
     let page = stage.preview("sources=10.9.0.2&kind=allow");
-    assert!(page.contains("The new rule refuses nothing. In the last ") && page.contains("packets of its 1 sources"), "{page}");
+    assert!(
+        page.contains("The new rule refuses nothing. In the last ") && page.contains("packets of its 1 sources"),
+        "{page}"
+    );
     let bob = stage.pages.visitor_for("\r\nx-remote-user: bob@example.org", "/console/packets/rule");
     let answer = bob.post("/console/packets/apply", "sources=10.9.0.2&kind=deny&comment=noisy");
     let (_, number) = stage.done(&answer);
@@ -227,7 +233,7 @@ fn only_who_may_change_packets_does_and_a_wrong_word_has_one_line() {
         ("sources=10.9.0.0%2F24&kind=limit&packets=often", "packets: expected packets per s, m, h or d"),
         ("sources=10.9.0.0%2F24&kind=limit", "a limit needs"),
         ("sources=10.9.0.0%2F24&kind=ban", "kind: expected limit, deny or allow"),
-        ("sources=default&kind=deny", "sources: expected a prefix"),
+        ("sources=10.9.0.0%2F24&kind=deny&comment=a%0Ab", "comment: "),
         ("sources=10.9.0.0%2F24&delete=true", "has no rule to delete"),
     ] {
         for path in ["preview", "apply"] {
@@ -235,6 +241,8 @@ fn only_who_may_change_packets_does_and_a_wrong_word_has_one_line() {
             assert!(answer.status == 400 && text(&answer).contains(expected), "{fields}: {answer:?}");
         }
     }
+    let answer = stage.edge.post("/console/packets/preview", "sources=default&kind=deny");
+    assert!(answer.status == 400 && text(&answer).contains("sources: expected a prefix"), "{answer:?}");
     assert_eq!(stage.edge.post("/console/packets/undo", "number=7").status, 409);
     assert!(!stage.limits().contains("10.9.0.0/24"));
     // The operator takes it back.
@@ -257,7 +265,10 @@ fn a_change_that_shuts_out_a_session_is_refused_after_a_warning() {
     let page = stage.preview(deny);
     assert!(page.contains("An SSH session comes from 10.9.0.66. The daemon refuses a change"), "{page}");
     let answer = stage.edge.post("/console/packets/apply", deny);
-    assert!(answer.status == 409 && text(&answer).contains("comes from 10.9.0.66, which would be denied"), "{answer:?}");
+    assert!(
+        answer.status == 409 && text(&answer).contains("comes from 10.9.0.66, which would be denied"),
+        "{answer:?}"
+    );
     assert!(!stage.ratelimit.ok("deny list").contains("10.9.0.64/27"));
     let page = stage.preview("sources=198.51.100.0%2F24&kind=deny");
     assert!(!page.contains("An SSH session"), "{page}");

@@ -158,8 +158,11 @@ fn warnings(
             continue;
         }
         let source = address.source();
-        let source = source.shortened(source.bits(ipv6_prefix)).of_class(class.unwrap_or_default());
-        if around::has_narrower(tables, plan.target.sources, &source)? {
+        let source = source.shortened(source.bits(ipv6_prefix));
+        // A service without a class has no rule.
+        if let Some(class) = class
+            && around::has_narrower(tables, plan.target.sources, &source.of_class(class))?
+        {
             continue;
         }
         let [before, _] = session.standing(tables)?;

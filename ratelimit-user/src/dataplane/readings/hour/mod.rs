@@ -129,7 +129,7 @@ impl Hour {
         } else if let Some(minute) = &mut self.now {
             minute.end = now;
         }
-        while self.minutes.front().is_some_and(|minute| now.saturating_sub(minute.time.begin) > HOUR) {
+        while self.minutes.front().is_some_and(|minute| now.saturating_sub(minute.time.end) > HOUR) {
             self.minutes.pop_front();
         }
         if self.minutes.is_empty() {

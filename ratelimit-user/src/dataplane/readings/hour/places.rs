@@ -63,7 +63,7 @@ impl Places {
         // Where no source was left out, one without a place had no bucket.
         let since = knew_all.then_some(total);
         let recent = since.map_or(0, |since| since.packets);
-        let is_old = |place: &Place| place.look.wrapping_add(1) != look && place.look != look;
+        let is_old = |place: &Place| place.look == 0 || place.look.wrapping_add(1) != look && place.look != look;
         let least = set.iter_mut().min_by_key(|place| (!is_old(place), place.recent))?;
         if !is_old(least) {
             // One of the two is left out: the one with fewer packets.

@@ -27,7 +27,9 @@ fn a_limit_for_packets_is_searched_previewed_confirmed_and_undone_by_keyboard() 
     let sandbox = Sandbox::new();
     let (ratelimit, folder, kept) = (Ratelimit::new(&sandbox), Folder::new(), Folder::new());
     let view = folder.file().with_file_name("view");
-    let rule = |number: u32| format!("[[rule]]\nsource = \"198.51.100.{number}\"\npolicy = \"deny\"\ncomment = \"n-{number}\"\n");
+    let rule = |number: u32| {
+        format!("[[rule]]\nsource = \"198.51.100.{number}\"\npolicy = \"deny\"\ncomment = \"n-{number}\"\n")
+    };
     let rules: String = (0..60).map(rule).collect();
     let text = format!(
         "interfaces = [\"eth0\"]\n[default]\npackets = \"100/s\"\n{rules}[view]\nsocket = \"{}\"\nchanges = true\n",
@@ -49,7 +51,8 @@ fn a_limit_for_packets_is_searched_previewed_confirmed_and_undone_by_keyboard() 
     browser.and_load(|browser| browser.press("Enter"));
     assert_eq!(browser.value("location.pathname"), json!("/console/packets"));
     // The search.
-    press(&mut browser, "Rules");
+    browser.tab_to("e.getAttribute('href') === '/console/packets/rules'");
+    browser.and_load(|browser| browser.press("Enter"));
     fill(&mut browser, "q", "n-42");
     browser.and_load(|browser| browser.press("Enter"));
     let found = browser.text();
