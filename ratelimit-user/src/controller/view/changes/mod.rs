@@ -52,8 +52,8 @@ pub(super) struct Desk {
 /// What is kept while changes are allowed.
 #[derive(Debug, Default)]
 struct Kept {
-    is_on: bool,
-    hour: Hour,
+    /// None without changes.
+    hour: Option<Hour>,
     remembered: Remembered,
 }
 
@@ -69,8 +69,8 @@ impl Desk {
     /// Allows changes, or no longer. Without them, nothing is kept.
     pub(super) fn allow(&self, is_on: bool) {
         let mut kept = self.kept();
-        if kept.is_on != is_on {
-            *kept = Kept { is_on, ..Kept::default() };
+        if kept.hour.is_some() != is_on {
+            *kept = Kept { hour: is_on.then(Hour::default), ..Kept::default() };
             self.allowed.notify_one();
         }
     }
@@ -88,16 +88,15 @@ impl Desk {
     /// Looks at all sources, if changes are allowed.
     pub(super) fn look(&self, pins: &Path) -> Result<()> {
         let mut kept = self.kept();
-        if kept.is_on {
-            kept.hour.look(View::open(pins)?.tables(), LOOK)?;
+        if let Some(hour) = &mut kept.hour {
+            hour.look(View::open(pins)?.tables(), LOOK)?;
         }
         Ok(())
     }
 
     /// Returns the reason why nothing may change.
     fn forbidden(&self) -> Option<Answer> {
-        let text = "The daemon takes no changes here. Its operator can add `changes = true` to the table [view].";
-        (!self.kept().is_on).then(|| refused(RefusalKind::Forbidden, text.to_owned()))
+        self.kept().hour.is_none().then(forbidden)
     }
 
     /// Answers with one rule.
@@ -134,7 +133,9 @@ impl Desk {
                 let sessions = self.sessions().collect::<Vec<_>>();
                 let sessions = (&sessions[..], connection(visitor));
                 let kept = self.kept();
-                let preview = preview::preview(tables, &plan, existing.as_ref(), &kept.hour, sessions)?;
+                // The file may have changed meanwhile.
+                let Some(hour) = &kept.hour else { return Ok(forbidden()) };
+                let preview = preview::preview(tables, &plan, existing.as_ref(), hour, sessions)?;
                 Ok(Answer::Preview(Box::new(preview)))
             }
             Err(text) => Ok(refused(RefusalKind::Wrong, text)),
@@ -246,6 +247,11 @@ fn connection(visitor: &Visitor) -> Option<Session> {
     let (peer, port) = visitor.connection?;
     let peer = peer.to_canonical();
     (!peer.is_loopback()).then_some(Session { peer, port })
+}
+
+fn forbidden() -> Answer {
+    let text = "The daemon takes no changes here. Its operator can add `changes = true` to the table [view].";
+    refused(RefusalKind::Forbidden, text.to_owned())
 }
 
 fn refused(kind: RefusalKind, text: String) -> Answer {

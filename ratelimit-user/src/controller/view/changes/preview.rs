@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use ratelimit_common::{
     identity::{
-        class::Class,
+        class::{ANY, Class},
         service::{Service, Transport},
     },
     limits::policy::{ALLOW, LIMIT, SHADOW},
@@ -53,16 +53,23 @@ pub(super) fn preview(
         seconds: hour.watched().as_secs(),
         ..Preview::default()
     };
-    let class = Services::read(tables)?.class(target.service);
-    let (sent, left_out) = match class {
-        Some(class) => in_scope(tables, target, class, hour.sent())?,
-        None => (Vec::new(), 0),
-    };
+    let services = Services::read(tables)?;
+    let class = services.class(target.service);
+    let is_verdict = |rule: &Listed| rule.spec.policy.kind != LIMIT;
+    let (sent, left_out) =
+        in_scope(tables, target, plan.after.as_ref().is_some_and(is_verdict), &services, hour.sent())?;
     for Sent { all, .. } in &sent {
         preview.seen.add(all.packets, all.dropped);
     }
     let refuses = |spec: &RuleSpec| (spec.policy.kind != ALLOW).then(|| effect::of(spec, &sent, sample));
-    preview.now = existing.and_then(|rule| refuses(&rule.spec)).map(|(effect, _)| effect);
+    preview.now = match existing {
+        Some(rule) if is_verdict(rule) => refuses(&rule.spec).map(|(effect, _)| effect),
+        Some(rule) => {
+            let own: Vec<Sent> = sent.iter().filter(|sent| sent.service == target.service).cloned().collect();
+            Some(effect::of(&rule.spec, &own, sample).0)
+        }
+        None => None,
+    };
     if let Some((effect, hit)) = plan.after.as_ref().and_then(|rule| refuses(&rule.spec)) {
         preview.then = Some(effect);
         let named =
@@ -79,19 +86,29 @@ pub(super) fn preview(
     Ok(preview)
 }
 
-/// Returns the sources whose packets a rule decides about, and how many there was no time for.
-fn in_scope(tables: &Tables, target: Target, class: Class, all: Vec<Sent>) -> Result<(Vec<Sent>, usize)> {
+/// Returns the sources whose packets a rule decides about, and how many there was no time for. A rule allow or deny for all
+/// packets also decides where services have rules for shorter prefixes.
+fn in_scope(
+    tables: &Tables,
+    target: Target,
+    is_verdict: bool,
+    services: &Services,
+    all: Vec<Sent>,
+) -> Result<(Vec<Sent>, usize)> {
     let end = host::thread_time() + BUDGET;
-    let is_inside = |sent: &Sent| match target.sources {
-        _ if sent.service != target.service => false,
-        Sources::Default => true,
-        Sources::Prefix(prefix) => prefix.contains(&Prefix::of(&sent.source, sent.source.prefix)),
-    };
+    let is_of_all = is_verdict && target.service == Service::Any;
     let (mut sent, mut left_out) = (Vec::new(), 0);
-    for source in all.into_iter().filter(is_inside) {
+    for source in all {
+        let is_same = source.service == target.service;
+        let Some(class) = services.class(source.service).filter(|_| is_same || is_of_all) else { continue };
+        let least = match target.sources {
+            Sources::Default => 0,
+            Sources::Prefix(prefix) if !prefix.contains(&Prefix::of(&source.source, source.source.prefix)) => continue,
+            Sources::Prefix(prefix) => prefix.bits() + u8::from(is_same),
+        };
         if host::thread_time() > end {
             left_out += 1;
-        } else if !around::has_narrower(tables, target.sources, &source.source.of_class(class))? {
+        } else if !around::has_rule(tables, least, &source.source.of_class(class))? {
             sent.push(source);
         }
     }
@@ -157,15 +174,18 @@ fn warnings(
         if !is_inside || plan.target.service != Service::Any && plan.target.service != port {
             continue;
         }
+        let [before, _] = session.standing(tables)?;
+        let least = match plan.target.sources {
+            Sources::Default => 0,
+            Sources::Prefix(prefix) => prefix.bits() + 1,
+        };
         let source = address.source();
         let source = source.shortened(source.bits(ipv6_prefix));
-        // A service without a class has no rule.
-        if let Some(class) = class
-            && around::has_narrower(tables, plan.target.sources, &source.of_class(class))?
-        {
+        let has_narrower = |class| around::has_rule(tables, least, &source.of_class(class));
+        // An allow for a longer prefix wins, also one for all packets. A service without a class has no rule.
+        if class.map_or(Ok(false), has_narrower)? || before.is_allowed() && has_narrower(ANY)? {
             continue;
         }
-        let [before, _] = session.standing(tables)?;
         let after = Standing { spec: (*after.spec).clone(), is_lasting: after.expires_in.is_none() };
         if after.is_worse(&before, &OPEN) {
             said.push(format!("{whose} comes from {address}. The daemon refuses a change that could block it."));

@@ -81,20 +81,15 @@ pub(crate) fn inside(tables: &Tables, target: Target) -> Result<Vec<Listed>, Err
     Ok(inside)
 }
 
-/// Returns whether a source has an unexpired rule that is narrower than that of these sources. `source` is of the class of
-/// both.
-pub(crate) fn has_narrower(tables: &Tables, sources: Sources, source: &Source) -> Result<bool, Error> {
-    let is_narrower = |rule: &Rule| match sources {
-        Sources::Default => true,
-        Sources::Prefix(prefix) => rule.prefix > prefix.bits(),
-    };
+/// Returns whether a source has an unexpired rule of its class whose prefix has at least so many bits.
+pub(crate) fn has_rule(tables: &Tables, least: u8, source: &Source) -> Result<bool, Error> {
     let single = Place::Source(*source).get(tables)?.and_then(|rule| rule.at(host::now()));
-    if single.as_ref().is_some_and(is_narrower) {
+    if single.is_some_and(|rule| rule.prefix >= least) {
         return Ok(true);
     }
     let mut is_found = false;
     each_around(tables, source, source.class as Class, Some(source.prefix), |rule| {
-        is_found = is_narrower(&rule);
+        is_found = rule.prefix >= least;
         false
     })?;
     Ok(is_found)

@@ -3,15 +3,13 @@
 use axum::{http::StatusCode, response::Response};
 use maud::html;
 
-use super::{
-    packet_rule::{new_rule, way_to},
-    packets::{trouble, ways},
-};
+use super::packet_rule::new_rule;
 use crate::{
     serve::console::{
         packets::Packets,
         parts::{
             packet_fields::{hidden, hidden_place, place, terms},
+            packet_page::{denied, refused, trouble, way_to, ways},
             packet_preview::{difference, preview as shown},
             page::{answer, csrf, page, problem, see},
         },
@@ -112,25 +110,4 @@ fn asker(console: &Console, call: &Call) -> view::Visitor {
     let name = if visitor.is_by_proxy { name.to_owned() } else { format!("token:{name}") };
     let connection = peer.map(|peer| peer.0).zip(console.gate.port());
     view::Visitor { name, connection }
-}
-
-pub(super) fn denied(visitor: &Visitor) -> Response {
-    problem(Some(visitor), StatusCode::FORBIDDEN, "Your token may not change rules for packets.")
-}
-
-/// Shows why the daemon does not do what was asked.
-pub(super) fn refused(visitor: &Visitor, answer: Result<Answer, String>) -> Response {
-    let (status, text) = match answer {
-        Ok(Answer::Refused(Refusal { kind, text })) => {
-            let status = match kind {
-                RefusalKind::Wrong => StatusCode::BAD_REQUEST,
-                RefusalKind::Conflict => StatusCode::CONFLICT,
-                RefusalKind::Forbidden => StatusCode::FORBIDDEN,
-            };
-            (status, text)
-        }
-        Ok(_) => (StatusCode::BAD_GATEWAY, "The daemon has another version.".to_owned()),
-        Err(text) => (StatusCode::SERVICE_UNAVAILABLE, text),
-    };
-    problem(Some(visitor), status, &text)
 }

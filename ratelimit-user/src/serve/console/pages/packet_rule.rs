@@ -3,14 +3,11 @@
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 
-use super::{
-    packet_change::{denied, refused},
-    packets::ways,
-};
 use crate::{
     serve::console::{
         parts::{
             packet_fields::{hidden, hidden_place, inputs, place, place_inputs},
+            packet_page::{denied, refused, ways},
             packet_preview::difference,
             page::{answer, csrf, moment, page, problem},
         },
@@ -20,13 +17,6 @@ use crate::{
     },
     view::{Answer, LastChange, Place, Question, RuleState, Terms},
 };
-
-/// Returns the address of the page of a rule.
-pub(super) fn way_to(place: &Place) -> String {
-    let mut query = form_urlencoded::Serializer::new(String::new());
-    let query = query.append_pair("sources", &place.sources).append_pair("service", &place.service).finish();
-    format!("/console/packets/rule?{query}")
-}
 
 /// Shows a rule. Without a name, shows the form of a new one.
 pub(in crate::serve::console) async fn rule(console: &Console, call: &Call) -> Response {

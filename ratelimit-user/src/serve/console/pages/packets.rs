@@ -3,11 +3,12 @@
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 
-use super::{packet_rule::way_to, rules::search_form};
+use super::rules::search_form;
 use crate::{
     serve::console::{
         history::Packets,
         parts::{
+            packet_page::{trouble, way_to, ways},
             page::{answer, links, moment, page, problem},
             plot::{plot, short},
         },
@@ -47,20 +48,6 @@ pub(in crate::serve::console) async fn packets(console: &Console, path: &[&str],
     };
     let content = html! { (ways()) (content) };
     answer(StatusCode::OK, page(Some(visitor), title, path.is_empty(), &content))
-}
-
-/// Returns links to the pages about packets.
-pub(super) fn ways() -> Markup {
-    html! {
-        p {
-            a href="/console/packets" { "Rates and sources" } " · " a href="/console/packets/rules" { "Rules" } " · "
-            a href="/console/packets/lists" { "Lists" } " · " a href="/console/packets/changes" { "Changes" }
-        }
-    }
-}
-
-pub(super) fn trouble(text: &str) -> Markup {
-    html! { section class="problem" role="alert" { (text) } }
 }
 
 fn overview(packets: &Packets, sources: Result<&[SourceRow], &str>) -> Markup {
