@@ -1,5 +1,5 @@
 //! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `replay`, `serve`, [`layer`], [`caller`],
-//! [`controller`], [`config`], `fetch`, `wire`, `crowdsec`, `stops`, [`usage`], `sharing`, [`check`], `ssh`, `limit` and
+//! [`controller`], [`config`], `edits`, `fetch`, `wire`, `crowdsec`, `stops`, [`usage`], `sharing`, [`check`], `ssh`, `limit` and
 //! `settings`, [`dataplane`], [`fleet`], [`text`], and the crate `ratelimit-common`.
 
 pub mod caller;
@@ -10,6 +10,7 @@ pub mod controller;
 mod crowdsec;
 pub mod dataplane;
 pub mod doctor;
+mod edits;
 mod fetch;
 pub mod fleet;
 pub mod layer;

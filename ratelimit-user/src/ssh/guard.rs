@@ -76,8 +76,8 @@ const LEAST: [Least; 2] = [OPEN, NEW];
 /// Checks the rules for SSH sessions before and after a change.
 pub(crate) struct Guard {
     before: Vec<(Session, Timelines)>,
-    /// The session of this process.
-    own: Option<Session>,
+    /// The session of who asks, and its name.
+    own: Option<(Session, &'static str)>,
     /// How the operator allows an address first.
     allow: &'static str,
     /// What makes the change anyway.
@@ -96,7 +96,21 @@ impl Guard {
         let is_shadow = !sessions.is_empty() && tables.control()?.features & FEATURE_SHADOW != 0;
         let way_out = "nothing was changed, --force does it anyway".to_owned();
         let allow = "`ratelimit allow add ADDRESS`";
+        let own = own.map(|session| (session, "this SSH session"));
         Ok(Self { before: before(sessions, tables, is_shadow)?, own, allow, way_out, is_shadow })
+    }
+
+    /// Protects these sessions, and the connection of a visitor of the console, from a change that no visitor forces.
+    pub(crate) fn of_visitor(
+        tables: &Tables,
+        sessions: impl IntoIterator<Item = Session>,
+        visitor: Option<Session>,
+    ) -> Result<Self, Error> {
+        let all = without_duplicates(visitor.into_iter().chain(sessions));
+        let is_shadow = !all.is_empty() && tables.control()?.features & FEATURE_SHADOW != 0;
+        let way_out = "nothing was changed, a command with --force does it anyway".to_owned();
+        let own = visitor.map(|session| (session, "your connection to the console"));
+        Ok(Self { before: before(all, tables, is_shadow)?, own, allow: "a rule allow for ADDRESS", way_out, is_shadow })
     }
 
     /// The same for a new instance. Without one, no address can be allowed.
@@ -234,7 +248,8 @@ impl Guard {
 
     /// Returns the error for a session, with the way to keep it if an allow would.
     fn shut_out(&self, session: Session, fate: String, can_allow: bool) -> Error {
-        let whose = if self.own == Some(session) { "this SSH session" } else { "an SSH session" };
+        let own = self.own.filter(|(own, _)| *own == session);
+        let whose = own.map_or("an SSH session", |(_, name)| name);
         let peer = session.prefix().to_string();
         let allow = self.allow.replace("ADDRESS", &peer);
         let way = if can_allow { format!("; {allow} keeps the session") } else { String::new() };

@@ -1,13 +1,21 @@
-//! What the daemon shows of packets to other programs: questions and answers as lines of JSON. No I/O.
+//! What the daemon shows of packets to other programs, and what these change: questions and answers as lines of JSON. No
+//! I/O.
 
+mod changes;
 mod reasons;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::reasons::in_words;
+pub(crate) use self::{
+    changes::{
+        Changed, Effect, HitRow, Kind, LastChange, Place, Preview, Refusal, RefusalKind, RuleState, Seen, Terms,
+        Visitor, Wanted,
+    },
+    reasons::in_words,
+};
 
 /// The longest question, in bytes.
-pub(crate) const LINE: usize = 1 << 10;
+pub(crate) const LINE: usize = 8 << 10;
 /// The longest answer, in bytes.
 pub(crate) const ANSWER: usize = 1 << 20;
 /// The most rows of an answer.
@@ -32,6 +40,38 @@ pub(crate) enum Question {
     Lists,
     /// The last changes, the newest first.
     Changes,
+    /// One rule.
+    Rule(Place),
+    /// What a change would have done.
+    Preview {
+        /// The change.
+        wanted: Wanted,
+        /// Who wants it.
+        visitor: Visitor,
+    },
+    /// To make a change.
+    Change {
+        /// The change.
+        wanted: Wanted,
+        /// The words of the rule before. None if there was none.
+        before: Option<String>,
+        /// Who wants it.
+        visitor: Visitor,
+    },
+    /// To take back a change by the console.
+    Undo {
+        /// Its number.
+        number: u64,
+        /// Who wants it.
+        visitor: Visitor,
+    },
+}
+
+impl Question {
+    /// Returns whether it changes rules.
+    pub(crate) const fn is_change(&self) -> bool {
+        matches!(self, Self::Change { .. } | Self::Undo { .. })
+    }
 }
 
 /// An answer.
@@ -48,6 +88,14 @@ pub(crate) enum Answer {
     Lists(Vec<ListRow>),
     /// Changes.
     Changes(Vec<ChangeRow>),
+    /// One rule.
+    Rule(Box<RuleState>),
+    /// What a change would have done.
+    Preview(Box<Preview>),
+    /// A change is in force.
+    Changed(Changed),
+    /// Nothing has changed, for this reason.
+    Refused(Refusal),
     /// There is no answer, for this reason.
     Failed(String),
 }
@@ -83,17 +131,23 @@ pub(crate) struct SourceRow {
     pub(crate) would_drop: u64,
 }
 
-/// Rules, and how many there are with this text.
+/// Rules, and how many of those that were read have this text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rules {
     pub(crate) count: usize,
     pub(crate) rows: Vec<RuleRow>,
+    /// The rules that were read, if there was no time for all.
+    #[serde(default)]
+    pub(crate) read: Option<usize>,
 }
 
 /// A rule in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RuleRow {
     pub(crate) packets: String,
+    /// The same in two parts.
+    #[serde(default)]
+    pub(crate) place: Place,
     pub(crate) policy: String,
     pub(crate) origin: String,
     /// Seconds until it ends. None if it stays.

@@ -8,7 +8,7 @@ use ratelimit_common::{
     limits::policy::Policy,
     rules::{
         comment::Comment,
-        rule::{BANNED, COMMAND, CONFIG},
+        rule::{BANNED, CONFIG},
     },
 };
 use serde::Serialize;
@@ -18,29 +18,17 @@ use crate::{
     dataplane::{
         Error, Instance,
         rules::{
-            batch::{self, Protected},
             list::{self, Listed, around},
             spec::RuleSpec,
             target::Target,
         },
     },
+    edits::request::{self, Request},
     limit::write,
     ssh,
     text::service::ServiceName,
     text::units,
 };
-
-/// A rule to set.
-#[derive(Debug)]
-pub(crate) struct Request {
-    pub(crate) target: Target,
-    pub(crate) spec: RuleSpec,
-    pub(crate) life: Option<Duration>,
-    /// An empty one removes the comment. None keeps that of the same rule.
-    pub(crate) comment: Option<Comment>,
-    /// Whether the throttle is that of a limit before, which needs no capacity of an interface.
-    pub(crate) keeps_throttle: bool,
-}
 
 /// Reads a comment.
 pub(crate) fn comment(text: &str) -> Result<Comment, TextError> {
@@ -65,14 +53,7 @@ impl InForce {
 
 /// Sets rules, all or none.
 pub(crate) fn set(instance: &mut Instance, requests: Vec<Request>, force: bool) -> Result<Vec<InForce>, Error> {
-    let protected = if force { Protected::None } else { Protected::Replaced };
-    let mut change = batch::Change { protected, keeps_comments: true, ..batch::Change::default() };
-    change.awaits_capacity = requests.iter().all(|request| request.keeps_throttle);
-    for (place, Request { target, spec, life, comment, .. }) in requests.iter().enumerate() {
-        change.specs.push(spec.clone());
-        change.add(*target, place, batch::change::end(*life), COMMAND, *comment);
-    }
-    let replaced = ssh::change(instance, &change, force, &mut |_| {})?.replaced;
+    let replaced = ssh::change(instance, &request::change(&requests, force), force, &mut |_| {})?.replaced;
     let rules = requests.into_iter().map(|Request { target, spec, life, .. }| {
         let replaced = replaced.iter().filter(|rule| rule.target == target).cloned().collect();
         // A short life can be over by now.
@@ -123,23 +104,6 @@ pub(crate) fn print<R: Serialize>(
 
 /// The hint where no packet meets a rule yet.
 const NOT_ATTACHED: &str = "  not attached to any interface: the rule takes effect at the next `ratelimit attach`";
-
-/// Returns whether a rule with a comment is meant.
-pub(crate) type Matches<'a> = &'a dyn Fn(&RuleSpec, Option<&str>) -> bool;
-
-/// Returns how to delete the rule of a target that `is_meant`: the one in force, or the one that it covers. The second
-/// value says what applies then, for the end of a line.
-pub(crate) fn deletion(rule: &Listed, is_meant: Matches<'_>) -> Option<(batch::Change, String)> {
-    let in_force = write::spec(&rule.spec);
-    let covered = rule.covers.as_ref();
-    if is_meant(&rule.spec, rule.comment.as_deref()) {
-        let returns = covered.map(|covered| format!(", {} again", write::spec(&covered.spec)));
-        return Some((batch::Change::delete(rule.target), returns.unwrap_or_default()));
-    }
-    let below = covered.filter(|covered| is_meant(&covered.spec, covered.comment.as_deref()))?;
-    let text = format!(": {} does not return after {in_force}", write::spec(&below.spec));
-    Some((batch::Change::delete_below(rule.target), text))
-}
 
 /// A rule that was set, and the rule that it replaced.
 #[derive(Debug, Serialize)]

@@ -7,7 +7,7 @@ use ratelimit_common::rules::rule::{CONFIG, CROWDSEC, FLEET};
 use serde::Serialize;
 
 use super::{
-    change::{self, deletion, other_rules},
+    change::{self, other_rules},
     delete_many::Rules,
 };
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
             target::{Sources, Target},
         },
     },
+    edits::deletion::deletion,
     ssh,
 };
 

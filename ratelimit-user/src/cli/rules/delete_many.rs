@@ -10,7 +10,7 @@ use ratelimit_common::{
 use serde::Serialize;
 
 use super::{
-    change::{Matches, rules_text},
+    change::rules_text,
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
     lines::{self, Nested},
 };
@@ -28,6 +28,7 @@ use crate::{
             target::{Sources, Target},
         },
     },
+    edits::deletion::Matches,
     ssh,
     text::feed::Bad,
 };

@@ -9,9 +9,8 @@ use super::{
     change::comment,
     delete,
     delete_many::{self, Rules},
-    hits,
-    limit_row::{self, is_limit},
-    limit_set::{self, End, Setting},
+    hits, limit_row,
+    limit_set::{self, Setting},
     sources_argument::{OneOrMany, listed},
 };
 use crate::{
@@ -23,6 +22,7 @@ use crate::{
         },
         sys::host,
     },
+    edits::limit::{End, is_limit},
     limit::Rates,
     text::service::ServiceName,
 };

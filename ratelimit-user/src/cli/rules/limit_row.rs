@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_common::limits::policy::LIMIT;
 use serde::Serialize;
 
 use super::hits::{self, OfRules};
@@ -16,11 +15,9 @@ use crate::{
     },
     dataplane::{
         Instance,
-        rules::{
-            list::{self, Listed},
-            spec::RuleSpec,
-        },
+        rules::list::{self, Listed},
     },
+    edits::limit::is_limit,
     text::service::ServiceName,
 };
 
@@ -104,11 +101,6 @@ impl Row {
             would_drop,
         ]
     }
-}
-
-/// Returns whether a rule is a limit.
-pub(super) fn is_limit(spec: &RuleSpec) -> bool {
-    spec.policy.kind == LIMIT
 }
 
 /// Prints all limits.

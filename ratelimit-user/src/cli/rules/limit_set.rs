@@ -1,13 +1,13 @@
 //! `ratelimit limit set`: new limits, and changes of limits that exist.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
-use anyhow::{Result, bail, ensure};
-use ratelimit_common::{identity::service::Service, limits::limit_error::LimitError, rules::comment::Comment};
+use anyhow::{Result, ensure};
+use ratelimit_common::{identity::service::Service, rules::comment::Comment};
 
 use super::{
-    change::{self, Request},
-    limit_row::{Row, is_limit},
+    change,
+    limit_row::Row,
     set_many::{self, Fresh},
 };
 use crate::{
@@ -16,25 +16,16 @@ use crate::{
         Instance,
         rules::{
             list::{self, Listed},
-            spec::RuleSpec,
             target::{Sources, Target},
         },
     },
-    limit::{Rates, merge::merge, write},
+    edits::limit::{End, Wish},
+    limit::{Rates, write},
     text::units::{self, UnitError},
 };
 
 /// The option that ignores existing limits.
 const ANEW: &str = "--replace";
-
-/// The end of a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// It has none.
-    Never,
-    /// It ends after this time.
-    After(Duration),
-}
 
 /// Reads a duration, or `never`.
 pub(super) fn end(text: &str) -> Result<End, UnitError> {
@@ -49,30 +40,6 @@ pub(super) struct Setting<'a> {
     pub(super) comment: Option<Comment>,
     pub(super) replace: bool,
     pub(super) force: bool,
-}
-
-/// What a limit keeps unless options say otherwise.
-#[derive(Default)]
-struct Base<'l> {
-    spec: Option<&'l RuleSpec>,
-    /// Time until it expires.
-    left: Option<Duration>,
-    comment: Option<&'l str>,
-}
-
-impl<'l> Base<'l> {
-    /// Returns the limit in force, or the one that another rule covers.
-    fn of(existing: Option<&'l Listed>) -> Self {
-        let Some(rule) = existing else { return Self::default() };
-        let below = rule.covers.as_ref().filter(|below| is_limit(&below.spec));
-        match below {
-            _ if is_limit(&rule.spec) => {
-                Self { spec: Some(&rule.spec), left: rule.expires_in, comment: rule.comment.as_deref() }
-            }
-            Some(below) => Self { spec: Some(&below.spec), left: None, comment: below.comment.as_deref() },
-            None => Self::default(),
-        }
-    }
 }
 
 impl Setting<'_> {
@@ -92,14 +59,13 @@ impl Setting<'_> {
             sources.iter().try_for_each(|sources| self.rates.some_terms(*sources).map(drop))?;
             Err(anyhow::Error::from(error))
         })?;
-        let mut requests = Vec::new();
+        let (wish, mut requests) = (self.wish(), Vec::new());
         for target in &targets {
             let existing = if self.replace { None } else { list::get(&instance.tables, *target)? };
-            requests.push(self.request(*target, existing.as_ref())?);
+            requests.push(wish.request(*target, existing.as_ref())?);
         }
-        let life = self.life();
         let set = change::set(&mut instance, requests, self.force)?;
-        change::print(&instance, &set, Row::of, &|rule| write::limit(&rule.spec), life, output)
+        change::print(&instance, &set, Row::of, &|rule| write::limit(&rule.spec), wish.life(), output)
     }
 
     /// Sets the limit of each prefix on standard input, all or none.
@@ -110,12 +76,13 @@ impl Setting<'_> {
             spec => spec.map_err(|error| error.to_string()),
         };
         let text = spec.as_ref().map_or_else(|_| "limit changed".to_owned(), write::limit);
-        let merged = |target: Target, existing: &Listed| self.request(target, Some(existing));
+        let wish = self.wish();
+        let merged = |target: Target, existing: &Listed| wish.request(target, Some(existing));
         let rule = set_many::Rule {
             service: self.service,
-            fresh: Fresh { spec, comment: self.given_comment() },
+            fresh: Fresh { spec, comment: wish.given_comment() },
             merged: if self.replace { None } else { Some(&merged) },
-            life: self.life(),
+            life: wish.life(),
             force: self.force,
             skip_bad,
             text: &text,
@@ -128,29 +95,8 @@ impl Setting<'_> {
         !self.rates.is_empty() || self.end.is_some() || self.comment.is_some()
     }
 
-    fn life(&self) -> Option<Duration> {
-        match self.end {
-            Some(End::After(life)) => Some(life),
-            Some(End::Never) | None => None,
-        }
-    }
-
-    /// Returns the comment of a limit that does not exist yet.
-    fn given_comment(&self) -> Option<Comment> {
-        self.comment.or(self.replace.then_some(Comment::EMPTY))
-    }
-
-    fn request(&self, target: Target, existing: Option<&Listed>) -> Result<Request> {
-        let base = Base::of(existing);
-        let spec = match base.spec {
-            // Only its end or its comment changes.
-            Some(spec) if self.rates.is_empty() => spec.clone(),
-            None if self.rates.is_empty() => bail!(LimitError::Empty),
-            spec => merge(spec, self.rates, target.sources, ANEW)?,
-        };
-        let life = if self.end.is_some() { self.life() } else { base.left };
-        let kept = base.comment.and_then(|comment| Comment::new(comment).ok());
-        let keeps_throttle = !self.rates.has_throttle();
-        Ok(Request { target, spec, life, comment: self.given_comment().or(kept), keeps_throttle })
+    fn wish(&self) -> Wish<'_> {
+        let Self { rates, end, comment, replace, .. } = *self;
+        Wish { rates, end, comment, replace, anew: ANEW }
     }
 }

@@ -18,7 +18,7 @@ use ratelimit_common::{
 use serde::Serialize;
 
 use super::{
-    change::{Request, before, expiry_text},
+    change::{before, expiry_text},
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
     lines::{self, Line, Nested},
 };
@@ -37,6 +37,7 @@ use crate::{
             target::Target,
         },
     },
+    edits::request::Request,
     limit::write,
     ssh,
     text::{feed::Bad, prefix::Prefix, service::ServiceName},

@@ -6,12 +6,13 @@ use anyhow::Result;
 use ratelimit_common::limits::policy::Policy;
 
 use crate::{
-    cli::rules::change::{self, Request},
+    cli::rules::change,
     controller::events::changes,
     dataplane::{
         Instance,
         rules::{spec::RuleSpec, target::Target},
     },
+    edits::request::Request,
     ssh,
     text::prefix::Prefix,
 };

@@ -1,4 +1,4 @@
-//! The table `[view]`: where other programs read what the daemon shows.
+//! The table `[view]`: where other programs read what the daemon shows, and may change rules.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::config::{
     options,
     table::{Table, Value},
 };
-use crate::text::path;
+use crate::{settings::Switch, text::path};
 
 /// Where other programs read what the daemon shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct View {
     pub socket: PathBuf,
     /// The group that may read, by name or number. None is root alone.
     pub group: Option<String>,
+    /// Whether the group may change rules too.
+    pub changes: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -23,11 +25,13 @@ struct ViewOptions {
     socket: PathBuf,
     #[arg(long)]
     group: Option<String>,
+    #[arg(long, value_enum, default_value = "off")]
+    changes: Switch,
 }
 
 /// Reads the table.
 pub(in crate::config) fn read(top: &Table<'_>) -> Option<View> {
     let table = top.get("view").and_then(Value::table)?;
-    let ViewOptions { socket, group } = options::read(&table, &[])?;
-    Some(View { socket, group })
+    let ViewOptions { socket, group, changes } = options::read(&table, &[])?;
+    Some(View { socket, group, changes: changes == Switch::On })
 }

@@ -37,6 +37,8 @@ pub enum Scope {
     Rules(Pattern),
     /// Read what the daemon shows of packets.
     Packets,
+    /// Change rules for packets, and read what the daemon shows.
+    ChangePackets,
 }
 
 /// A person that a proxy has signed in.
@@ -70,6 +72,7 @@ impl fmt::Display for Scope {
             Self::Metrics => f.write_str("metrics"),
             Self::ReadRules => f.write_str("rules:read"),
             Self::Packets => f.write_str("packets:read"),
+            Self::ChangePackets => f.write_str("packets:write"),
             Self::Rules(Pattern { beginning, is_whole }) => {
                 write!(f, "rules:{beginning}{}", if *is_whole { "" } else { "*" })
             }
@@ -81,13 +84,14 @@ impl FromStr for Scope {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const EXPECTED: &str =
-            "expected check, metrics, packets:read, rules:read, or rules: and the name of a rule, which may end in *";
+        const EXPECTED: &str = "expected check, metrics, packets:read, packets:write, rules:read, or rules: and the name of a \
+                                rule, which may end in *";
         let pattern = match text {
             "check" => return Ok(Self::Check),
             "metrics" => return Ok(Self::Metrics),
             "rules:read" => return Ok(Self::ReadRules),
             "packets:read" => return Ok(Self::Packets),
+            "packets:write" => return Ok(Self::ChangePackets),
             other => other.strip_prefix("rules:").ok_or(EXPECTED)?,
         };
         let (beginning, is_whole) = pattern.strip_suffix('*').map_or((pattern, true), |beginning| (beginning, false));

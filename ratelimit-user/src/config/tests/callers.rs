@@ -61,8 +61,8 @@ fn each_key_of_a_token_is_read() {
 
 #[test]
 fn problems_of_tokens_say_what_to_do() {
-    let scope =
-        "expected check, metrics, packets:read, rules:read, or rules: and the name of a rule, which may end in *";
+    let scope = "expected check, metrics, packets:read, packets:write, rules:read, or rules: and the name of a rule, which \
+         may end in *";
     let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     let other = ONE.replace('7', "8");
     for (text, expected) in [

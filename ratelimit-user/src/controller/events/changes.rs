@@ -47,6 +47,15 @@ pub(crate) fn record_of_daemon(pins: &Path, what: &str) {
     let _ = record(pins, DAEMON, what, true);
 }
 
+/// Records what a visitor of the console has done, with the name that the console gives. No operator has such a name.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub(crate) fn record_of_console(pins: &Path, by: &str, what: &str) -> Result<(), Error> {
+    record(pins, &format!("console {by}"), what, false)
+}
+
 fn record(pins: &Path, by: &str, what: &str, once: bool) -> Result<(), Error> {
     let Some(mut changes) = Changes::open(pins)? else { return Ok(()) };
     changes.add(&Change { by: cut::<BY_BYTES>(by), what: cut::<WHAT_BYTES>(what) }, once)

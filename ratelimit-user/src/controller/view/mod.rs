@@ -1,7 +1,9 @@
-//! Where other programs read what the daemon shows. Nothing here changes anything.
+//! Where other programs read what the daemon shows, and change rules if its file allows that.
 
+mod changes;
 mod reader;
 mod server;
 mod service;
+mod words;
 
 pub(crate) use self::service::Service;

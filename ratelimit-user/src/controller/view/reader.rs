@@ -1,4 +1,4 @@
-//! Answers questions from the maps, without the lock of the instance.
+//! Answers questions from the maps. Only changes take the lock of the instance.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,10 +12,13 @@ use ratelimit_common::{
     buckets::bucket::Bucket,
     identity::source::Source,
     reason::{Count, Reason},
-    rules::rule::{APPLICATION, BANNED, COMMAND, CONFIG, FLEET, SSH},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::{
+    changes::{Desk, place},
+    words::origin,
+};
 use crate::{
     controller::events::{
         changes::past,
@@ -25,7 +28,10 @@ use crate::{
         instance::read_only::View,
         lists::{action::Action, listing},
         readings::worst::{self, Search},
-        rules::{list, services::Services},
+        rules::{
+            list::{self, within},
+            services::Services,
+        },
         tables::open::Tables,
     },
     limit::write,
@@ -33,19 +39,20 @@ use crate::{
     view::{Answer, ChangeRow, Counts, ListRow, Question, ROWS, ReasonRow, RuleRow, Rules, SourceRow},
 };
 
-/// The CPU time to look for sources.
+/// The CPU time to look for sources, or to read rules.
 const BUDGET: Duration = Duration::from_millis(50);
 
 /// Answers questions, one at a time.
 #[derive(Debug)]
 pub(super) struct Reader {
     pins: PathBuf,
+    desk: Arc<Desk>,
     turn: Arc<Semaphore>,
 }
 
 impl Reader {
-    pub(super) fn of(pins: &Path) -> Self {
-        Self { pins: pins.to_owned(), turn: Arc::new(Semaphore::new(1)) }
+    pub(super) fn of(pins: &Path, desk: &Arc<Desk>) -> Self {
+        Self { pins: pins.to_owned(), desk: Arc::clone(desk), turn: Arc::new(Semaphore::new(1)) }
     }
 
     /// Waits for a turn.
@@ -59,7 +66,8 @@ impl Reader {
         let reader = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
             let begin = Instant::now();
-            let answer = match serde_json::from_slice(&line) {
+            let answer = match serde_json::from_slice::<Question>(&line) {
+                Ok(question) if question.is_change() => reader.answer(&question),
                 // A command may be replacing the instance, so a second try follows a failure.
                 Ok(question) => reader.answer(&question).or_else(|_| reader.answer(&question)),
                 Err(error) => Err(error.into()),
@@ -75,8 +83,13 @@ impl Reader {
     }
 
     fn answer(&self, question: &Question) -> Result<Answer> {
-        if *question == Question::Changes {
-            return Ok(Answer::Changes(self.changes()?));
+        match question {
+            Question::Changes => return Ok(Answer::Changes(self.changes()?)),
+            Question::Change { wanted, before, visitor } => {
+                return self.desk.change(&self.pins, wanted, before.as_deref(), visitor);
+            }
+            Question::Undo { number, visitor } => return self.desk.undo(&self.pins, *number, visitor),
+            _ => {}
         }
         let view = View::open(&self.pins)?;
         let tables = view.tables();
@@ -88,7 +101,10 @@ impl Reader {
             Question::Sources => Answer::Sources(sources(tables)?),
             Question::Rules { search, from } => Answer::Rules(rules(tables, search, *from)?),
             Question::Lists => Answer::Lists(lists(tables)?),
-            Question::Changes => Answer::Changes(Vec::new()),
+            Question::Rule(place) => self.desk.rule(tables, place)?,
+            Question::Preview { wanted, visitor } => self.desk.preview(&self.pins, tables, wanted, visitor)?,
+            // They are answered above.
+            Question::Changes | Question::Change { .. } | Question::Undo { .. } => Answer::Changes(Vec::new()),
         })
     }
 
@@ -131,6 +147,7 @@ fn rules(tables: &Tables, search: &str, from: usize) -> Result<Rules> {
     let search = search.to_lowercase();
     let row = |rule: list::Listed| RuleRow {
         packets: rule.target.to_string(),
+        place: place(rule.target),
         policy: write::spec(&rule.spec),
         origin: origin(rule.origin).to_owned(),
         ends_in: rule.expires_in.map(|left| left.as_secs()),
@@ -140,14 +157,16 @@ fn rules(tables: &Tables, search: &str, from: usize) -> Result<Rules> {
         let texts = [Some(&row.packets), Some(&row.policy), Some(&row.origin), row.comment.as_ref()];
         texts.into_iter().flatten().any(|text| text.to_lowercase().contains(&search))
     };
-    let mut found = Rules::default();
-    for row in list::list(tables)?.into_iter().map(row).filter(has_text) {
-        if found.count >= from && found.rows.len() < ROWS {
-            found.rows.push(row);
-        }
-        found.count += 1;
-    }
-    Ok(found)
+    let (mut rows, mut read) = (Vec::new(), 0);
+    let is_whole = within::within(tables, BUDGET, |rule| {
+        read += 1;
+        let target = rule.target;
+        rows.extend(Some(row(rule)).filter(has_text).map(|row| (target, row)));
+    })?;
+    rows.sort_by_key(|(target, _)| *target);
+    let count = rows.len();
+    let rows = rows.into_iter().skip(from).take(ROWS).map(|(_, row)| row).collect();
+    Ok(Rules { count, rows, read: (!is_whole).then_some(read) })
 }
 
 fn lists(tables: &Tables) -> Result<Vec<ListRow>> {
@@ -162,16 +181,4 @@ fn lists(tables: &Tables) -> Result<Vec<ListRow>> {
         name: list.name,
     };
     Ok(listing::all(tables)?.into_iter().map(row).collect())
-}
-
-fn origin(origin: u8) -> &'static str {
-    match origin {
-        COMMAND => "a command",
-        SSH => "protection of an SSH session",
-        BANNED => "a ban",
-        CONFIG => "the file of the daemon",
-        FLEET => "the fleet",
-        APPLICATION => "an application",
-        _ => "another version",
-    }
 }

@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use tokio::net::UnixListener;
 
-use super::{reader::Reader, server::serve};
+use super::{changes::Desk, reader::Reader, server::serve};
 use crate::{
     config::daemon::view::View,
     controller::{
@@ -17,6 +17,7 @@ use crate::{
         tasks::{Task, Tasks},
     },
     dataplane::program::values::Difference,
+    ssh,
 };
 
 /// Answers other programs until it is dropped.
@@ -24,6 +25,7 @@ pub(crate) struct Service {
     pins: PathBuf,
     open: Option<Open>,
     tasks: Tasks,
+    desk: Arc<Desk>,
 }
 
 /// The table of a file. Every step that can fail is done.
@@ -52,7 +54,9 @@ struct Open {
 impl Service {
     /// Starts without a socket, for the instance with these pins.
     pub(crate) fn start(pins: &Path) -> Result<Self> {
-        Ok(Self { pins: pins.to_owned(), open: None, tasks: Tasks::start("view")? })
+        let (tasks, desk) = (Tasks::start("view")?, Arc::new(Desk::new(ssh::Origin::new())));
+        tasks.run(Arc::clone(&desk).watch(pins.to_owned()));
+        Ok(Self { pins: pins.to_owned(), open: None, tasks, desk })
     }
 
     /// Prepares the table of a file: does every step that can fail, and changes nothing that is served.
@@ -72,13 +76,14 @@ impl Service {
     /// Applies a prepared table. Returns what has changed.
     pub(crate) fn commit(&mut self, Prepared { view, socket }: Prepared) -> Vec<Difference> {
         let changes = changes(self.open.as_ref().map(|open| &open.view), view.as_ref());
+        self.desk.allow(view.as_ref().is_some_and(|view| view.changes));
         let Some(view) = view else {
             self.open = None;
             return changes;
         };
         match (socket, &mut self.open) {
             (Socket::New(Bound { listener, file }), _) => {
-                let reader = Arc::new(Reader::of(&self.pins));
+                let reader = Arc::new(Reader::of(&self.pins, &self.desk));
                 let task = self.tasks.begin(async move {
                     if let Ok(listener) = UnixListener::from_std(listener) {
                         serve(listener, reader).await;
@@ -108,7 +113,9 @@ fn changes(before: Option<&View>, after: Option<&View>) -> Vec<Difference> {
     };
     let group = |view: &View| view.group.clone().unwrap_or_else(|| "that of the daemon".to_owned());
     let socket = |view: &View| view.socket.display().to_string();
-    [of("view socket", &socket), of("view group", &group)].into_iter().flatten().collect()
+    let changes = |view: &View| if view.changes { "on" } else { "off" }.to_owned();
+    let all = [of("view socket", &socket), of("view group", &group), of("view changes", &changes)];
+    all.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -122,7 +129,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("ratelimit-view-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let socket = folder.join("socket");
-        let view = |group: Option<&str>| View { socket: socket.clone(), group: group.map(str::to_owned) };
+        let view =
+            |group: Option<&str>| View { socket: socket.clone(), group: group.map(str::to_owned), changes: false };
         let mut service = Service::start(&folder).unwrap();
         let prepared = service.prepare(Some(&view(None))).unwrap();
         service.commit(prepared);

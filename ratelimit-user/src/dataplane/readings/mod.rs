@@ -5,6 +5,7 @@ pub mod cells;
 pub mod clocks;
 pub mod events;
 pub mod gauges;
+pub mod hour;
 pub mod interface_counters;
 pub mod peaks;
 pub mod rates;

@@ -37,6 +37,23 @@ pub(crate) fn few_prefixes(tables: &Tables, most: usize) -> Result<Option<Vec<(S
     Ok(bpf::few::<_, _, Key<PrefixKey>>(map.fd().as_fd(), most)?.map(with_prefixes))
 }
 
+/// Calls `visit` with each rule, first those of single sources, as long as `goes_on` agrees. Returns whether it has read
+/// all.
+pub(crate) fn each_while(
+    tables: &Tables,
+    mut goes_on: impl FnMut() -> bool,
+    mut visit: impl FnMut(Source, Rule),
+) -> Result<bool, Error> {
+    let map = IterableMap::map(tables.source_rules.open()?);
+    if !bpf::each_while::<Source, Rule, u32>(map.fd().as_fd(), &mut goes_on, &mut visit)? {
+        return Ok(false);
+    }
+    let map = IterableMap::map(tables.prefix_rules.open()?);
+    bpf::each_while::<Key<PrefixKey>, Rule, Key<PrefixKey>>(map.fd().as_fd(), goes_on, |key, rule| {
+        visit(key.data().source(key.prefix_len()), rule);
+    })
+}
+
 fn with_prefixes(entries: Vec<(Key<PrefixKey>, Rule)>) -> Vec<(Source, Rule)> {
     entries.into_iter().map(|(key, rule)| (key.data().source(key.prefix_len()), rule)).collect()
 }

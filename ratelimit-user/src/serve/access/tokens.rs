@@ -28,6 +28,8 @@ pub(in crate::serve) enum Need<'a> {
     Visit,
     /// To read what the daemon shows of packets.
     Packets,
+    /// To change rules for packets.
+    ChangePackets,
     /// To read those rules that the token may read.
     ReadSome,
     /// To read one rule.
@@ -129,6 +131,7 @@ impl Need<'_> {
             (Self::Check, Scope::Check)
             | (Self::Metrics, Scope::Metrics)
             | (Self::Visit | Self::Packets, Scope::Packets)
+            | (Self::Visit | Self::Packets | Self::ChangePackets, Scope::ChangePackets)
             | (Self::Visit | Self::ReadAll | Self::ReadSome | Self::Read(_), Scope::ReadRules)
             | (Self::Visit | Self::ReadSome, Scope::Rules(_)) => true,
             (Self::Read(name) | Self::Change(name), Scope::Rules(pattern)) => pattern.has(name),
@@ -143,7 +146,8 @@ impl Need<'_> {
             Self::Metrics => Scope::Metrics.to_string(),
             Self::ReadAll => Scope::ReadRules.to_string(),
             Self::Visit => format!("{}, {}, or rules: with the name of a rule", Scope::ReadRules, Scope::Packets),
-            Self::Packets => Scope::Packets.to_string(),
+            Self::Packets => format!("{}, or {} to change them too", Scope::Packets, Scope::ChangePackets),
+            Self::ChangePackets => Scope::ChangePackets.to_string(),
             Self::ReadSome => format!("{}, or rules: with the name of a rule", Scope::ReadRules),
             Self::Read(name) => format!("rules:{}, or {} to read only", message(name), Scope::ReadRules),
             Self::Change(name) => format!("rules:{}", message(name)),
@@ -159,6 +163,7 @@ impl fmt::Display for Need<'_> {
             Self::ReadAll => f.write_str("read the log of changes"),
             Self::Visit => f.write_str("see the console"),
             Self::Packets => f.write_str("read about packets"),
+            Self::ChangePackets => f.write_str("change rules for packets"),
             Self::ReadSome => f.write_str("read rules"),
             Self::Read(name) => write!(f, "read the rule {}", message(name)),
             Self::Change(name) => write!(f, "change the rule {}", message(name)),
@@ -195,6 +200,7 @@ mod tests {
             token("auditor", "three", &["rules:read", "metrics"]),
             token("admin", "four", &["rules:*"]),
             token("network", "five", &["packets:read"]),
+            token("edge", "six", &["packets:write"]),
         ])
     }
 
@@ -207,6 +213,7 @@ mod tests {
             Need::ReadAll,
             Need::Visit,
             Need::Packets,
+            Need::ChangePackets,
             Need::ReadSome,
             Need::Read("team-a-1"),
             Need::Read("team-b-1"),
@@ -217,11 +224,12 @@ mod tests {
             Need::Change("team-a"),
         ];
         for (text, expected) in [
-            ("one", "x............"),
-            ("two", "...x.xx.x.x.."),
-            ("three", ".xxx.xxx....."),
-            ("four", "...x.xxxxxxxx"),
-            ("five", "...xx........"),
+            ("one", "x............."),
+            ("two", "...x..xx.x.x.."),
+            ("three", ".xxx..xxx....."),
+            ("four", "...x..xxxxxxxx"),
+            ("five", "...xx........."),
+            ("six", "...xxx........"),
         ] {
             let headers = with(format!("Bearer {text}").as_bytes());
             let may = |need: &Need<'_>| if tokens.allow(&headers, *need).is_ok() { 'x' } else { '.' };
@@ -232,12 +240,17 @@ mod tests {
     #[test]
     fn a_token_is_found_wherever_it_is_and_no_part_of_it_is() {
         let tokens = tokens();
-        for (text, name) in
-            [("one", "gateway"), ("two", "team-a"), ("three", "auditor"), ("four", "admin"), ("five", "network")]
-        {
+        for (text, name) in [
+            ("one", "gateway"),
+            ("two", "team-a"),
+            ("three", "auditor"),
+            ("four", "admin"),
+            ("five", "network"),
+            ("six", "edge"),
+        ] {
             assert_eq!(tokens.find(text.as_bytes()).unwrap().name, name);
         }
-        for text in ["", "on", "onee", "One", "six"] {
+        for text in ["", "on", "onee", "One", "seven"] {
             assert_eq!(tokens.find(text.as_bytes()), None, "{text}");
         }
         assert_eq!(Tokens::default().find(b"one"), None);
@@ -253,7 +266,7 @@ mod tests {
         for value in ["Basic one", "Bearerone", "one", "bearer"] {
             assert_eq!(denied(&with(value.as_bytes()), Need::Check), Denied::Missing, "{value}");
         }
-        for value in [&b"Bearer six"[..], b"Bearer ", b"Bearer \xff"] {
+        for value in [&b"Bearer seven"[..], b"Bearer ", b"Bearer \xff"] {
             assert_eq!(denied(&with(value), Need::Check), Denied::Unknown);
         }
         assert!(tokens.allow(&with(b"BEARER  one "), Need::Check).is_ok());

@@ -1,4 +1,4 @@
-//! Asks the daemon what it shows of packets.
+//! Asks the daemon what it shows of packets, and for changes of rules.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -12,6 +12,8 @@ use crate::view::{ANSWER, Answer, Counts, Question};
 
 /// The time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// The same for a change, which waits for commands. The daemon gives up after ten seconds.
+const OF_CHANGE: Duration = Duration::from_secs(15);
 
 /// The socket of the daemon.
 #[derive(Debug)]
@@ -27,9 +29,14 @@ impl Packets {
                 path.display()
             )
         };
-        match timeout(PATIENCE, self.exchange(question)).await {
+        let is_change = question.is_change();
+        match timeout(if is_change { OF_CHANGE } else { PATIENCE }, self.exchange(question)).await {
+            Ok(Ok(Answer::Failed(reason))) if is_change => Err(format!("The daemon says: {reason}")),
             Ok(Ok(Answer::Failed(reason))) => Err(format!("The daemon shows no packets: {reason}")),
             Ok(Ok(answer)) => Ok(answer),
+            Err(_) if is_change => {
+                Err("The daemon does not answer in time. The change can still come: read the rule again.".to_owned())
+            }
             Ok(Err(error)) => Err(failed(&error)),
             Err(_) => Err(failed(&"it does not answer in time")),
         }

@@ -13,7 +13,7 @@ use axum::{
 use hyper::{Request, body::Incoming};
 
 use super::{
-    pages::{change, log, overview, packets, rule, rules, sign_in},
+    pages::{change, log, overview, packet_change, packet_rule, packets, rule, rules, sign_in},
     parts::page,
     secure::secure,
     state::{Call, Console},
@@ -101,6 +101,7 @@ async fn show(console: &Arc<Console>, path: &[&str], call: Call) -> Response {
         ["new"] => rule::new_rule(&call),
         ["rule", name] => rule::rule(console, (*name).to_owned(), call).await,
         ["log"] => log::log(console, call).await,
+        ["packets", "rule"] => packet_rule::rule(console, &call).await,
         ["packets", rest @ ..] => packets::packets(console, rest, &call).await,
         _ => absent(&call),
     }
@@ -112,6 +113,9 @@ async fn act(console: &Arc<Console>, path: &[&str], head: &Parts, call: Call) ->
         ["rule", name, "preview"] => change::preview(console, (*name).to_owned(), call).await,
         ["rule", name, "apply"] => change::apply(console, (*name).to_owned(), call).await,
         ["rule", name, "undo"] => change::undo(console, (*name).to_owned(), call).await,
+        ["packets", "preview"] => packet_change::preview(console, &call).await,
+        ["packets", "apply"] => packet_change::apply(console, &call).await,
+        ["packets", "undo"] => packet_change::undo(console, &call).await,
         ["sign-out"] => sign_in::sign_out(console, head),
         _ => absent(&call),
     }

@@ -12,7 +12,7 @@ use super::{
     history::{History, STEP},
     packets::Packets,
     parts::page::problem,
-    places::{Busy, Places, Work},
+    places::{Busy, Place, Places, Work},
     visit::{Form, Gate, Visitor},
 };
 use crate::{
@@ -75,6 +75,15 @@ impl Console {
         }
     }
 
+    /// Waits for a place to work. An error is the answer.
+    pub(super) async fn place(&self, kind: Work, visitor: &Visitor) -> Result<Place, Response> {
+        self.places.take(kind, visitor.caller.name()).await.map_err(|Busy| {
+            let text =
+                "Your token has too many previews, readings or changes at a time. Try again when they have ended.";
+            problem(Some(visitor), StatusCode::SERVICE_UNAVAILABLE, text)
+        })
+    }
+
     /// Does work that takes a while, and goes on if its visitor does not wait. An error is the answer.
     pub(super) async fn work<T: Send + 'static>(
         self: &Arc<Self>,
@@ -82,11 +91,7 @@ impl Console {
         visitor: &Visitor,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, Response> {
-        let place = self.places.take(kind, visitor.caller.name()).await.map_err(|Busy| {
-            let text =
-                "Your token has too many previews, readings or changes at a time. Try again when they have ended.";
-            problem(Some(visitor), StatusCode::SERVICE_UNAVAILABLE, text)
-        })?;
+        let place = self.place(kind, visitor).await?;
         let console = Arc::clone(self);
         let done = spawn_blocking(move || {
             let _place = place;

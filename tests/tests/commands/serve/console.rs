@@ -56,6 +56,11 @@ impl Pages {
     }
 
     pub(super) fn sign_in(&self, token: &str) -> Visitor {
+        self.sign_in_for(token, "/console/new")
+    }
+
+    /// Signs in. The visitor may see the page with this path, which has a form.
+    pub(super) fn sign_in_for(&self, token: &str, path: &str) -> Visitor {
         let head = format!("POST /console/sign-in HTTP/1.1\r\n{FORM}\r\nsec-fetch-site: same-origin");
         let answer = call(&self.socket, &head, &format!("token={token}"));
         assert_eq!((answer.status, answer.header("location")), (303, Some("/console")), "{answer:?}");
@@ -63,11 +68,15 @@ impl Pages {
         let (pair, attributes) = cookie.split_once("; ").unwrap();
         assert!(pair.starts_with("__Host-ratelimit="), "{cookie}");
         assert_eq!(attributes, "Path=/; Secure; HttpOnly; SameSite=Strict");
-        self.visitor(&format!("\r\ncookie: {pair}"))
+        self.visitor_for(&format!("\r\ncookie: {pair}"), path)
     }
 
     fn visitor(&self, who: &str) -> Visitor {
-        let page = self.get("/console/new", who);
+        self.visitor_for(who, "/console/new")
+    }
+
+    pub(super) fn visitor_for(&self, who: &str, path: &str) -> Visitor {
+        let page = self.get(path, who);
         let text = page.body.as_str().unwrap();
         let csrf = text.split_once("name=\"csrf\" value=\"").unwrap().1.split_once('"').unwrap().0.to_owned();
         Visitor { socket: self.socket.clone(), who: who.to_owned(), csrf }
@@ -85,7 +94,7 @@ impl Visitor {
         answer.body.as_str().unwrap().to_owned()
     }
 
-    fn post(&self, path: &str, fields: &str) -> Answer {
+    pub(super) fn post(&self, path: &str, fields: &str) -> Answer {
         let body = format!("csrf={}&{fields}", self.csrf);
         call(&self.socket, &format!("POST {path} HTTP/1.1\r\n{FORM}{}", self.who), &body)
     }

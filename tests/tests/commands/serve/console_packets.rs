@@ -1,6 +1,9 @@
 //! The pages about packets, with a daemon.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
 
 use ratelimit_tests::{Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
 
@@ -43,6 +46,13 @@ fn the_daemon_shows_packets_to_those_who_may_read_about_them() {
     for path in ["", "/rules", "/lists", "/changes"] {
         assert_eq!(team.get(&format!("/console/packets{path}")).status, 403, "{path}");
     }
+    // There is no time to read very many rules.
+    let many: String = (0..200_000).map(|number: u32| format!("{}\n", Ipv4Addr::from(0x0b00_0000 + number))).collect();
+    ratelimit.ok_with("deny add -", &many);
+    let begin = Instant::now();
+    let text = network.page("/console/packets/rules?q=11.");
+    assert!(text.contains("There was no time to read all rules. These are from the first "), "{text}");
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
     // A reload moves the socket, and then removes it.
     let other = folder.file().with_file_name("other");
     folder.write(&file.replace("/view\"", "/other\""));

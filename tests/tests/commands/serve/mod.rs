@@ -4,6 +4,7 @@ mod access;
 mod answers;
 mod caller;
 mod console;
+mod console_changes;
 mod console_packets;
 mod envoy;
 mod faults;
@@ -115,7 +116,7 @@ fn answer(mut stream: UnixStream) -> Answer {
 }
 
 /// Returns a table `[[token]]`. The hash is that of the command in the documents.
-fn token(name: &str, text: &str, scopes: &str) -> String {
+pub(super) fn token(name: &str, text: &str, scopes: &str) -> String {
     let folder = Folder::new();
     let hash = Command::new("sha256sum").arg(folder.add("token", text)).output().unwrap();
     let hash = String::from_utf8(hash.stdout).unwrap();

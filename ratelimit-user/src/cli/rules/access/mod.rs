@@ -9,7 +9,7 @@ use ratelimit_common::{identity::service::Service, limits::policy::Policy, rules
 
 use self::row::Row;
 use super::{
-    change::{self, InForce, Request, comment},
+    change::{self, InForce, comment},
     delete, delete_all,
     delete_many::{self, Rules},
     hits::{self, OfRules},
@@ -31,6 +31,7 @@ use crate::{
         },
         sys::host,
     },
+    edits::request::Request,
     text::prefix::Prefix,
     text::service::ServiceName,
     text::units,

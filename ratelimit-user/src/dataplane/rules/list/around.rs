@@ -81,6 +81,20 @@ pub(crate) fn inside(tables: &Tables, target: Target) -> Result<Vec<Listed>, Err
     Ok(inside)
 }
 
+/// Returns whether a source has an unexpired rule of its class whose prefix has at least so many bits.
+pub(crate) fn has_rule(tables: &Tables, least: u8, source: &Source) -> Result<bool, Error> {
+    let single = Place::Source(*source).get(tables)?.and_then(|rule| rule.at(host::now()));
+    if single.is_some_and(|rule| rule.prefix >= least) {
+        return Ok(true);
+    }
+    let mut is_found = false;
+    each_around(tables, source, source.class as Class, Some(source.prefix), |rule| {
+        is_found = rule.prefix >= least;
+        false
+    })?;
+    Ok(is_found)
+}
+
 /// Returns the rules for a source in one class, and the default: the longest prefix first. The first one applies.
 ///
 /// # Errors

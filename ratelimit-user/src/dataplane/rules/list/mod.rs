@@ -1,6 +1,7 @@
 //! Lists rules. Changes belong in `batch`.
 
 pub(crate) mod around;
+pub(crate) mod within;
 
 use std::{
     collections::{HashMap, hash_map::Entry},

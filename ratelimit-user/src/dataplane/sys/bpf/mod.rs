@@ -89,6 +89,16 @@ pub(crate) fn few<K: Pod, V: Pod, P: Pod>(map: BorrowedFd<'_>, most: usize) -> R
     Ok((is_complete && all.len() <= most).then_some(all))
 }
 
+/// Calls `visit` with each entry of a hash map or a trie, as long as `goes_on` agrees. Returns whether it has read all. The
+/// kernel's position is that of [`few`].
+pub(crate) fn each_while<K: Pod, V: Pod, P: Pod>(
+    map: BorrowedFd<'_>,
+    mut goes_on: impl FnMut() -> bool,
+    visit: impl FnMut(K, V),
+) -> Result<bool, Error> {
+    each_by::<K, V, P>(map, BATCH, None, |_, _| goes_on(), visit)
+}
+
 fn entries_by<K: Pod, V: Pod, P: Pod>(map: BorrowedFd<'_>) -> Result<Vec<(K, V)>, Error> {
     let mut all = Vec::new();
     each_by::<K, V, P>(map, BATCH, None, |_, _| true, |key, value| all.push((key, value)))?;

@@ -3,6 +3,8 @@
 pub(super) mod change;
 pub(super) mod log;
 pub(super) mod overview;
+pub(super) mod packet_change;
+pub(super) mod packet_rule;
 pub(super) mod packets;
 pub(super) mod rule;
 pub(super) mod rules;

@@ -8,6 +8,7 @@ use crate::{
     serve::console::{
         history::Packets,
         parts::{
+            packet_page::{trouble, way_to, ways},
             page::{answer, links, moment, page, problem},
             plot::{plot, short},
         },
@@ -37,7 +38,7 @@ pub(in crate::serve::console) async fn packets(console: &Console, path: &[&str],
     };
     let content = match packets.ask(&question).await {
         Ok(Answer::Sources(rows)) => overview(&console.history.packets(), Ok(&rows)),
-        Ok(Answer::Rules(found)) => rules(&found, number, &search),
+        Ok(Answer::Rules(found)) => rules(&found, number, &search, visitor.changes_packets),
         Ok(Answer::Lists(rows)) => lists(&rows),
         Ok(Answer::Changes(rows)) => changes(&rows),
         // The parts of a live page stay, with what is wrong.
@@ -45,18 +46,8 @@ pub(in crate::serve::console) async fn packets(console: &Console, path: &[&str],
         Ok(_) => trouble("The daemon has another version."),
         Err(text) => trouble(&text),
     };
-    let content = html! {
-        p {
-            a href="/console/packets" { "Rates and sources" } " · " a href="/console/packets/rules" { "Rules" } " · "
-            a href="/console/packets/lists" { "Lists" } " · " a href="/console/packets/changes" { "Changes" }
-        }
-        (content)
-    };
+    let content = html! { (ways()) (content) };
     answer(StatusCode::OK, page(Some(visitor), title, path.is_empty(), &content))
-}
-
-fn trouble(text: &str) -> Markup {
-    html! { section class="problem" role="alert" { (text) } }
 }
 
 fn overview(packets: &Packets, sources: Result<&[SourceRow], &str>) -> Markup {
@@ -140,10 +131,14 @@ fn end(seconds: Option<u64>) -> String {
     )
 }
 
-fn rules(found: &Rules, number: usize, search: &str) -> Markup {
+fn rules(found: &Rules, number: usize, search: &str, may_change: bool) -> Markup {
     html! {
         (search_form("/console/packets/rules", "Search sources, limits and comments", search))
+        @if may_change { p { a href="/console/packets/rule" { "New rule" } } }
         section {
+            @if let Some(read) = found.read {
+                p class="dim" { "There was no time to read all rules. These are from the first " (read) "." }
+            }
             @if found.count == 0 { p class="dim" { "No rule has this text." } }
             @else if found.rows.is_empty() { p class="dim" { "This table has no such page." } }
             @else {
@@ -158,7 +153,10 @@ fn rules(found: &Rules, number: usize, search: &str) -> Markup {
                         tbody {
                             @for row in &found.rows {
                                 tr {
-                                    td { code { (row.packets) } } td { (row.policy) } td { (row.origin) }
+                                    td {
+                                        @if may_change { a href=(way_to(&row.place)) { (row.packets) } } @else { code { (row.packets) } }
+                                    }
+                                    td { (row.policy) } td { (row.origin) }
                                     td { (end(row.ends_in)) } td { (row.comment.as_deref().unwrap_or_default()) }
                                 }
                             }

@@ -44,6 +44,8 @@ pub(in crate::serve::console) struct Visitor {
     pub(in crate::serve::console) caller: Caller,
     /// Whether there is something to see of packets.
     pub(in crate::serve::console) sees_packets: bool,
+    /// Whether the visitor may change rules for packets.
+    pub(in crate::serve::console) changes_packets: bool,
     /// Whether a proxy has signed the visitor in.
     pub(in crate::serve::console) is_by_proxy: bool,
     /// What the forms of this visitor carry.
@@ -61,6 +63,14 @@ impl Gate {
     /// Returns whether the server itself encrypts.
     pub(in crate::serve::console) fn is_encrypted(&self) -> bool {
         self.is_encrypted
+    }
+
+    /// Returns the port at which visitors connect. None for a Unix socket.
+    pub(in crate::serve::console) fn port(&self) -> Option<u16> {
+        match self.settings.listen {
+            Listen::Tcp(address) => Some(address.port()),
+            Listen::Unix(_) => None,
+        }
     }
 
     /// Returns the name of the cookie, and its attributes. Without encryption on the whole way, browsers refuse the prefix.
@@ -104,8 +114,10 @@ impl Gate {
     }
 
     fn seeing(&self, caller: Caller, is_by_proxy: bool, csrf: String) -> Visitor {
-        let sees_packets = self.settings.packets.is_some() && caller.may(Need::Packets);
-        Visitor { caller, sees_packets, is_by_proxy, csrf }
+        let has_packets = self.settings.packets.is_some();
+        let [sees_packets, changes_packets] =
+            [Need::Packets, Need::ChangePackets].map(|need| has_packets && caller.may(need));
+        Visitor { caller, sees_packets, changes_packets, is_by_proxy, csrf }
     }
 
     /// Returns the name of the user that the proxy has signed in.

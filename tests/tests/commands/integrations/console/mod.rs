@@ -1,12 +1,13 @@
 //! The pages of the server in a real browser, by keyboard and on a phone.
 
 mod browser;
+mod packets;
 
 use std::{env, fs, path::Path};
 
 use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::browser::Browser;
 use crate::serve::{
@@ -57,6 +58,13 @@ fn record(browser: &mut Browser, name: &str) {
 
 fn has_no_horizontal_scroll(browser: &mut Browser) -> bool {
     browser.value("document.documentElement.scrollWidth <= window.innerWidth") == json!(true)
+}
+
+/// Returns how many controls are too small for a finger.
+fn small_controls(browser: &mut Browser) -> Value {
+    let small = "[...document.querySelectorAll('button, input:not([type=hidden]):not([type=checkbox]), select')]\
+                 .filter(e => e.getBoundingClientRect().height < 40).length";
+    browser.value(small)
 }
 
 #[test]
@@ -138,9 +146,7 @@ fn a_team_changes_a_rule_by_keyboard_and_on_a_phone() {
     for path in ["/console", "/console/rules", "/console/new", "/console/log", "/console/rule/team-a-create"] {
         browser.open(&format!("{HOST}{path}"));
         assert!(has_no_horizontal_scroll(&mut browser), "{path}");
-        let small = "[...document.querySelectorAll('button, input:not([type=hidden]):not([type=checkbox]), select')]\
-                     .filter(e => e.getBoundingClientRect().height < 40).length";
-        assert_eq!(browser.value(small), json!(0), "{path} has controls that are too small for a finger");
+        assert_eq!(small_controls(&mut browser), json!(0), "{path} has controls that are too small for a finger");
     }
     record(&mut browser, "console-phone.png");
     let elsewhere: Vec<_> = browser.seen.urls.iter().filter(|url| !url.starts_with(&format!("{HOST}/"))).collect();
