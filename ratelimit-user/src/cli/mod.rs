@@ -4,10 +4,11 @@
 //! Each command has one file. It does one thing and prints the result. Lists on standard input are read and checked
 //! line by line.
 
+mod completions;
 mod daemon;
 mod fleet;
-mod itself;
 mod lists;
+mod manual;
 mod parse_error;
 mod print;
 mod program;
@@ -177,10 +178,12 @@ enum Command {
     Why(why::Arguments),
     /// Print the completions of commands and options for a shell
     Completions {
-        shell: itself::Shell,
+        /// The shell
+        shell: completions::Shell,
     },
     /// Write the manual pages to a folder
     Manual {
+        /// Folder for the pages. The command creates it if it is missing
         folder: PathBuf,
     },
 }
@@ -286,8 +289,8 @@ fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
         Command::Suggest(arguments) => suggest::run(&arguments, pins, output),
         Command::Replay(arguments) => replay::run(&arguments, output),
         Command::Why(arguments) => why::run(&arguments, pins, output),
-        Command::Completions { shell } => itself::print_completions(shell, Arguments::command()),
-        Command::Manual { folder } => itself::write_manual(&folder, Arguments::command()),
+        Command::Completions { shell } => completions::print(shell, Arguments::command()),
+        Command::Manual { folder } => manual::write(&folder, Arguments::command()),
     }
 }
 

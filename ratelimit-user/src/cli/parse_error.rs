@@ -6,7 +6,7 @@ use std::{
 };
 
 use clap::{
-    Command, Error,
+    Arg, Command, Error,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
@@ -102,10 +102,27 @@ fn of_number(message: String, error: &Error) -> String {
     format!("{start}{plain}")
 }
 
+/// Returns whether the word is an option of the command whose value is the next word.
+fn has_value_behind(command: &Command, word: &str) -> bool {
+    let is_this = |option: &&Arg| match word.strip_prefix("--") {
+        Some(long) => option.get_long() == Some(long),
+        None => option.get_short().is_some_and(|short| word.chars().skip(1).eq([short])),
+    };
+    let option = command.get_arguments().find(is_this);
+    option.is_some_and(|option| option.get_action().takes_values() && !option.is_require_equals_set())
+}
+
 /// Returns the command that these words of a command line name, and the help command for it.
 fn innermost(mut command: Command, words: &[String]) -> (Command, String) {
-    let mut help = "ratelimit help".to_owned();
-    for word in words.iter().filter(|word| !word.starts_with('-')) {
+    let (mut help, global) = ("ratelimit help".to_owned(), command.clone());
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word.starts_with('-') {
+            if [&global, &command].into_iter().any(|command| has_value_behind(command, word)) {
+                words.next();
+            }
+            continue;
+        }
         let Some(found) = command.find_subcommand(word).cloned() else { break };
         help = format!("{help} {}", found.get_name());
         command = found;

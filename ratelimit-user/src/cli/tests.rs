@@ -1,6 +1,10 @@
 //! Tests of the command line as a whole.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::Write as _,
+    process::{self, Stdio},
+};
 
 use clap::ValueEnum as _;
 
@@ -66,11 +70,17 @@ fn names(command: &clap::Command, above: &str) -> Vec<String> {
 
 #[test]
 fn every_command_has_a_manual_page_with_its_options() {
-    let pages: BTreeMap<_, _> = itself::manual(Arguments::command()).unwrap().into_iter().collect();
+    let pages: BTreeMap<_, _> = manual::manual(Arguments::command()).unwrap().into_iter().collect();
     let expected: Vec<_> = names(&Arguments::command(), "").iter().map(|name| format!("{name}.8")).collect();
     assert!(expected.len() > 40, "{expected:?}");
     assert_eq!(pages.keys().collect::<BTreeSet<_>>(), expected.iter().collect());
     let text = |name: &str| String::from_utf8(pages[name].clone()).unwrap();
+    let synopsis = |name: &str| {
+        let text = text(name);
+        text.split_once(".SH SYNOPSIS\n").unwrap().1.split_once(".SH").unwrap().0.replace(['\\', '\n'], "")
+    };
+    assert_eq!(synopsis("ratelimit-limit-set.8"), "fBratelimit limit setfR [OPTIONS] <CIDR|default|->...");
+    assert_eq!(synopsis("ratelimit-limit.8"), "fBratelimit limitfR [OPTIONS] <COMMAND>");
     for (page, part) in [
         ("ratelimit.8", "ratelimit\\-limit(8)"),
         ("ratelimit-limit.8", "ratelimit\\-limit\\-set(8)"),
@@ -83,13 +93,49 @@ fn every_command_has_a_manual_page_with_its_options() {
 
 #[test]
 fn completions_for_every_shell_have_all_commands() {
-    for shell in itself::Shell::value_variants() {
-        let script = String::from_utf8(itself::completions(*shell, Arguments::command())).unwrap();
+    for shell in completions::Shell::value_variants() {
+        let script = completions::completions(*shell, Arguments::command());
         for name in Arguments::command().get_subcommands().filter(|command| !command.is_hide_set()) {
             assert!(script.contains(name.get_name()), "{shell:?} lacks {name}");
         }
         assert!(script.contains("admissions"), "{shell:?} lacks an option");
     }
+}
+
+/// Returns what bash proposes for the last of these words.
+fn proposed(words: &[&str]) -> Vec<String> {
+    let script = completions::completions(completions::Shell::Bash, Arguments::command());
+    let script = format!(
+        r#"{script}
+        COMP_WORDS=(ratelimit "$@") COMP_CWORD=$#
+        [[ $(complete -p ratelimit) =~ -F\ ([a-z_]+) ]]
+        "${{BASH_REMATCH[1]}}" ratelimit "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD-1]}}"
+        printf '%s\n' "${{COMPREPLY[@]}}""#
+    );
+    // It is too long for an argument.
+    let mut bash = process::Command::new("bash");
+    let bash = bash.args(["-s", "--"]).args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut bash = bash.spawn().unwrap();
+    bash.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let output = bash.wait_with_output().unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_proposes_values_and_names_of_interfaces() {
+    let algorithms = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"];
+    assert_eq!(proposed(&["limit", "set", "default", "--algorithm", ""]), algorithms);
+    assert_eq!(proposed(&["attach", "eth0", "--unknown", "a"]), ["auto"]);
+    assert_eq!(proposed(&["attach", "eth0", "--mode", "g"]), ["generic"]);
+    for command in ["attach", "detach", "doctor"] {
+        assert_eq!(proposed(&[command, "lo"]), ["lo"], "{command}");
+        assert!(proposed(&["-j", command, ""]).contains(&"lo".to_owned()), "{command}");
+    }
+    for words in [&["help", "attach", "lo"][..], &["attach", "--comment", "lo"], &["limit", "lo"]] {
+        assert!(!proposed(words).contains(&"lo".to_owned()), "{words:?}");
+    }
+    assert_eq!(proposed(&["attach", "--capac"]), ["--capacity"]);
 }
 
 #[test]
@@ -101,6 +147,9 @@ fn words_of_other_tools_have_a_tip() {
         ("allow 192.0.2.1", "ratelimit allow add 192.0.2.1"),
         ("limit default", "ratelimit limit set default"),
         ("statsu", "status"),
+        ("--netns a limit set default --packets 10", "(see `ratelimit help limit set`)"),
+        ("--pins=/p limit -j set default --packets 10", "(see `ratelimit help limit set`)"),
+        ("limit --pins limit set default --packets 10", "(see `ratelimit help limit set`)"),
         ("rules set a --limit 5/m", "(a similar option exists: '--limits')"),
         ("attach eth0 --iface eth1", "unexpected argument '--iface' found (see `ratelimit help attach`)"),
         ("rules set a --shadow off", "unexpected argument 'off' found (write `--shadow=off`)"),

@@ -37,11 +37,14 @@ use crate::{
 #[derive(Debug, Serialize)]
 pub struct File {
     interfaces: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     interface: BTreeMap<String, Interface>,
     settings: SavedSettings,
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<Saved>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     service: BTreeMap<String, Service>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     policy: BTreeMap<String, Saved>,
     #[serde(flatten)]
     lists: Lists,

@@ -25,6 +25,9 @@ use crate::{
     stops,
 };
 
+/// When the daemon asks the server of a list again after a failure.
+const AGAIN: &str = "after at most an hour, or after `every` of the list if that is shorter";
+
 /// The opened instance. Its lock is released, so that commands need not wait for the measurement.
 pub(super) struct Running {
     pub(super) tables: Tables,
@@ -164,7 +167,7 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
         }));
         findings.extend(state.remote_lists.iter().filter_map(|list| {
             let what = format!("list {}: {} is not fetched: {}", list.name, list.url, list.failure.as_ref()?);
-            let why = format!("The last success: {}. The daemon tries again within 66 minutes.", list.age());
+            let why = format!("The last success: {}. The daemon tries again {AGAIN}.", list.age());
             Some(Finding::warning(Check::Daemon, &what, &why).fixed_by(format!("ratelimit reload{}", of_pins(pins))))
         }));
         findings.extend(state.crowdsec.as_ref().map(crowdsec_finding));

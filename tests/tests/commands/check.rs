@@ -120,10 +120,27 @@ fn rules_for_requests_are_counted() {
     let shown = folder.file().display().to_string();
     folder.write("[[check]]\nname = \"all\"\nlimits = \"3/m\"\n");
     let output = Ratelimit::new(&sandbox).run(&format!("check {shown}"));
-    let text = format!("{shown}: good, with 0 interfaces and 0 rules, and 1 rule for requests\n");
+    let text = format!("{shown}: good, with 1 rule for requests\n");
     assert_eq!((output.status, output.stdout), (0, text));
     let warning = "`ratelimit serve` refuses this file, because [[check]] needs a table [serve] with `http` or `grpc`";
     assert_eq!(output.stderr, format!("ratelimit: warning: {shown}: {warning}\n"));
     let checked = Ratelimit::new(&sandbox).json(&format!("check {shown}"));
     assert_eq!(checked["warnings"], json!([warning]));
+    // Callers add rules, so a file for `serve` can have none.
+    let serve = "[serve]\nhttp = \"unix:/run/check.sock\"\nrules = \"/var/lib/rules.toml\"\n";
+    let token = format!("[[token]]\nname = \"team\"\nsha256 = \"{}\"\nscope = [\"rules:*\"]\n", "0a".repeat(32));
+    let console = "[console]\nlisten = \"unix:/run/console.sock\"\ngroup = \"no:such:group\"\n";
+    for (file, content) in [
+        (format!("{serve}{console}{token}"), "no rules for requests"),
+        (format!("[default]\npackets = \"5/s\"\n{serve}{console}{token}"), "0 interfaces and 1 rule"),
+    ] {
+        folder.write(&file);
+        let output = Ratelimit::new(&sandbox).run(&format!("check {shown}"));
+        assert_eq!((output.status, output.stdout), (0, format!("{shown}: good, with {content}\n")));
+        let warning = "console: there is no group no:such:group in /etc/group: create it, or write its number";
+        assert_eq!(output.stderr, format!("ratelimit: warning: {shown}: {warning}\n"));
+    }
+    folder.write("[default]\npackets = \"5/s\"\n");
+    let text = Ratelimit::new(&sandbox).ok(&format!("check {shown}"));
+    assert!(text.starts_with(&format!("{shown}: good, with 0 interfaces and 1 rule\n  no interface: ")), "{text}");
 }

@@ -40,6 +40,10 @@ fn a_saved_file_is_valid_and_restores_the_same_rules() {
     };
     let before = list(&ratelimit);
     ratelimit.ok("detach --all");
+    ratelimit.ok("attach eth0 --packets 10/s");
+    let empty: Vec<_> = ratelimit.ok("save").lines().filter(|line| line.starts_with('[')).map(str::to_owned).collect();
+    assert_eq!(empty, ["[settings]", "[default]"], "there are empty tables");
+    ratelimit.ok("detach --all");
 
     let folder = Folder::new();
     folder.write(&saved);

@@ -87,22 +87,14 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     let file = arguments.file.display().to_string();
     match config::read(&arguments.file) {
         Ok(config) => {
-            let (interfaces, rules) = (count(config.interfaces.len(), "interface"), count(config.rules.len(), "rule"));
-            let in_lists = match config.lists.len() {
-                0 => String::new(),
-                lists => format!(", and {}", count(lists, "list")),
-            };
-            let of_requests = match config.requests {
-                0 => String::new(),
-                requests => format!(", and {} for requests", count(requests, "rule")),
-            };
             for list in &config.lists {
                 report_in(&list.file.display().to_string(), list.content.iter().flat_map(|content| &content.bad))?;
             }
-            let limits_nothing = config.interfaces.is_empty() && config.requests == 0;
             let host = arguments.host.then(|| on_host(&config)).transpose()?;
             let skipped = config.lists.iter().flat_map(skipped).collect();
             let requests = requests::read(&arguments.file)?;
+            let is_for_serve = requests.has_table || requests.console.is_some() || config.requests != 0;
+            let limits_nothing = config.interfaces.is_empty() && !is_for_serve;
             let mut warnings = warnings::of(&config, &requests, SystemTime::now());
             warnings.extend(config.lists.iter().filter_map(not_fetched));
             let serve = of_serve(&requests, &mut warnings);
@@ -118,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
                 .collect();
             output.print(&checked, |out| {
                 if messages.is_empty() {
-                    writeln!(out, "{}: good, with {interfaces} and {rules}{in_lists}{of_requests}", checked.file)?;
+                    writeln!(out, "{}: good, with {}", checked.file, content(&config, is_for_serve))?;
                     for copy in config.lists.iter().filter_map(fetched) {
                         writeln!(out, "{copy}")?;
                     }
@@ -141,6 +133,25 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns what a file has. One for `ratelimit serve` needs nothing about packets.
+fn content(config: &Config, is_for_serve: bool) -> String {
+    let [interfaces, rules, lists, of_requests] = [
+        (config.interfaces.len(), "interface"),
+        (config.rules.len(), "rule"),
+        (config.lists.len(), "list"),
+        (config.requests, "rule"),
+    ]
+    .map(|(number, what)| (number != 0).then(|| count(number, what)));
+    let of_requests = of_requests.map(|rules| format!("{rules} for requests"));
+    if is_for_serve && interfaces.is_none() && rules.is_none() && lists.is_none() {
+        return of_requests.unwrap_or_else(|| "no rules for requests".to_owned());
+    }
+    let [interfaces, rules] =
+        [interfaces.unwrap_or_else(|| "0 interfaces".to_owned()), rules.unwrap_or_else(|| "0 rules".to_owned())];
+    let more: String = [lists, of_requests].into_iter().flatten().map(|part| format!(", and {part}")).collect();
+    format!("{interfaces} and {rules}{more}")
 }
 
 /// Returns why `ratelimit serve` could not serve, although the text of the file is good. Adds why clients would refuse its

@@ -18,8 +18,9 @@ const NAMED: usize = 5;
 
 /// Returns a line for each.
 pub(super) fn of(config: &Config, requests: &Requests, now: SystemTime) -> Vec<String> {
-    let all = [ended(config, now), without_server(requests), without_group(config), without_caller(requests)];
-    all.into_iter().flatten().chain(without_store(requests)).map(|warning| escaped(&warning)).collect()
+    let all = [ended(config, now), without_server(requests), without_caller(requests)];
+    let others = without_group(config, requests).into_iter().chain(without_store(requests));
+    all.into_iter().flatten().chain(others).map(|warning| escaped(&warning)).collect()
 }
 
 fn ended(config: &Config, now: SystemTime) -> Option<String> {
@@ -36,14 +37,25 @@ fn ended(config: &Config, now: SystemTime) -> Option<String> {
 }
 
 fn without_server(requests: &Requests) -> Option<String> {
-    (!requests.rules.is_empty() && !requests.has_table).then(|| {
-        "`ratelimit serve` refuses this file, because [[check]] needs a table [serve] with `http` or `grpc`".to_owned()
+    let table = match requests {
+        Requests { has_table: true, .. } => None,
+        Requests { rules, .. } if !rules.is_empty() => Some("[[check]]"),
+        Requests { console, .. } => console.as_ref().map(|_| "[console]"),
+    };
+    table.map(|table| {
+        format!("`ratelimit serve` refuses this file, because {table} needs a table [serve] with `http` or `grpc`")
     })
 }
 
-fn without_group(config: &Config) -> Option<String> {
-    let group = config.stops.as_ref()?.group.as_deref()?;
-    Group::named(group).err().map(|error| format!("stops: {error}"))
+fn without_group(config: &Config, requests: &Requests) -> Vec<String> {
+    let groups = [
+        ("stops", config.stops.as_ref().and_then(|stops| stops.group.as_deref())),
+        ("view", config.view.as_ref().and_then(|view| view.group.as_deref())),
+        ("console", requests.console.as_ref().and_then(|console| console.group.as_deref())),
+    ];
+    let problem =
+        |(table, group): (&str, Option<&str>)| Group::named(group?).err().map(|error| format!("{table}: {error}"));
+    groups.into_iter().filter_map(problem).collect()
 }
 
 /// Only its own tokens can change the rules of a server, unless a fleet shares them.
@@ -107,14 +119,24 @@ mod tests {
             "`ratelimit serve` refuses this file, because [[check]] needs a table [serve] with `http` or `grpc`";
         assert_eq!(warnings(CHECK, 0), [expected]);
         assert_eq!(warnings(&format!("{SERVE}{CHECK}"), 0), [""; 0]);
+        let console = format!("[console]\nlisten = \"127.0.0.1:8090\"\n{}", token("rules:read"));
+        assert_eq!(warnings(&console, 0), [expected.replace("[[check]]", "[console]")]);
+        assert_eq!(warnings(&format!("{SERVE}{CHECK}{console}"), 0), [""; 0]);
     }
 
     #[test]
     fn a_group_that_this_host_does_not_have_gets_a_warning() {
-        let of = |group: &str| warnings(&format!("[stops]\nsocket = \"/run/stops\"\ngroup = \"{group}\"\n"), 0);
-        let expected = "stops: there is no group no:such:group in /etc/group: create it, or write its number";
-        assert_eq!(of("no:such:group"), [expected]);
-        assert_eq!(of("4711"), [""; 0]);
+        let console = format!("{SERVE}{CHECK}{}[console]\nlisten = \"unix:/run/console\"", token("rules:read"));
+        for (table, text) in [
+            ("stops", "[stops]\nsocket = \"/run/stops\""),
+            ("view", "[view]\nsocket = \"/run/view\""),
+            ("console", &console),
+        ] {
+            let of = |group: &str| warnings(&format!("{text}\ngroup = \"{group}\"\n"), 0);
+            let expected = "there is no group no:such:group in /etc/group: create it, or write its number";
+            assert_eq!(of("no:such:group"), [format!("{table}: {expected}")]);
+            assert_eq!(of("4711"), [""; 0]);
+        }
     }
 
     #[test]

@@ -45,6 +45,17 @@ pub(super) enum From<'a> {
     Set(&'a str, &'a import::Entries),
 }
 
+impl From<'_> {
+    /// Returns it in words.
+    fn place(&self) -> String {
+        match *self {
+            Self::File("-") => "standard input".to_owned(),
+            Self::File(path) => path.to_owned(),
+            Self::Set(set, _) => format!("the set {set}"),
+        }
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct Set {
     #[serde(flatten)]
@@ -60,7 +71,10 @@ pub(super) fn run(name: &str, from: &From<'_>, how: &How, pins: &Path, output: O
     let How { deny: _, rates, life, strict, force } = how;
     let (life, force) = (*life, *force);
     let action = rates.spec(Sources::Default)?.map_or(Action::Deny, |spec| Action::Limit(Box::new(spec)));
-    let (entries, skipped) = read(from, name, *strict)?;
+    let (entries, skipped) = read(from, *strict)?;
+    if entries.is_empty() {
+        bail!("{}", empty(from, name, pins));
+    }
     let end = |life: Duration| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER));
     let list = RequestedList {
         name: name.to_owned(),
@@ -103,11 +117,9 @@ pub(super) fn run(name: &str, from: &From<'_>, how: &How, pins: &Path, output: O
         if let From::Set(_, import::Entries { timed, .. }) = from
             && *timed > 0
         {
-            writeln!(
-                out,
-                "  {} with an end in the set: in the list, they stay until it ends",
-                entries_text(*timed as u64)
-            )?;
+            let (end, stay) = if *timed == 1 { ("ends by itself", "stays") } else { ("end by themselves", "stay") };
+            let until = if set.row.expires_in_seconds.is_some() { " until the list ends" } else { "" };
+            writeln!(out, "  {} {end} in the set, but {stay} in the list{until}", entries_text(*timed as u64))?;
         }
         if is_of_file { hint::of_file(out, pins) } else { Ok(()) }
     })?;
@@ -120,13 +132,14 @@ pub(super) fn entries_text(entries: u64) -> String {
 }
 
 /// Reads a list. Names the lines that cannot be used, and returns their number.
-fn read(from: &From<'_>, name: &str, strict: bool) -> Result<(Entries, usize)> {
-    let (feed, place) = match *from {
-        From::File("-") => (feed::read(io::stdin().lock()), "standard input"),
-        From::File(path) => (feed::read(BufReader::new(File::open(path).with_context(|| path.to_owned())?)), path),
-        From::Set(set, entries) => (feed::read(entries.text.as_bytes()), set),
+fn read(from: &From<'_>, strict: bool) -> Result<(Entries, usize)> {
+    let place = from.place();
+    let feed = match *from {
+        From::File("-") => feed::read(io::stdin().lock()),
+        From::File(path) => feed::read(BufReader::new(File::open(path).with_context(|| path.to_owned())?)),
+        From::Set(_, entries) => feed::read(entries.text.as_bytes()),
     };
-    let (entries, bad) = entries::of_feed(feed.with_context(|| place.to_owned())?);
+    let (entries, bad) = entries::of_feed(feed.with_context(|| place.clone())?);
     lines::report(bad.iter())?;
     if strict && !bad.is_empty() {
         bail!(
@@ -134,10 +147,17 @@ fn read(from: &From<'_>, name: &str, strict: bool) -> Result<(Entries, usize)> {
             count(bad.len(), "line")
         );
     }
-    if entries.is_empty() {
-        bail!("{place} has no address: nothing was changed, `ratelimit list del {name}` deletes a list");
-    }
     Ok((entries, bad.len()))
+}
+
+/// Returns why a list without entries is not set, and how the list of this name is deleted, if there is one.
+fn empty(from: &From<'_>, name: &str, pins: &Path) -> String {
+    let lists = Instance::open(pins).and_then(|instance| listing::all(&instance.tables)).unwrap_or_default();
+    let hint = match lists.iter().any(|list| list.name == name) {
+        true => format!(", `ratelimit list del {name}` deletes the list"),
+        false => String::new(),
+    };
+    format!("{} has no address: nothing was changed{hint}", from.place())
 }
 
 /// Returns the absolute path of a regular file.

@@ -47,7 +47,7 @@ pub(super) fn show(name: &str, with_entries: bool, pins: &Path, output: Output) 
             out,
             "  set by {}{}",
             row.origin,
-            row.file.as_ref().map_or_else(String::new, |_| format!(", from {}", row.file()))
+            row.file.as_ref().map_or_else(String::new, |_| format!(", from {}", row.place()))
         )
     })?;
     Ok(Answer::Done)
@@ -64,7 +64,7 @@ pub(super) fn list(pins: &Path, output: Output) -> Result<Answer> {
             return writeln!(out, "no lists");
         }
         let cells: Vec<_> = rows.iter().map(Row::cells).collect();
-        output::table(out, ["name", "action", "entries", "hits", "expires", "origin", "file"], &cells)
+        output::table(out, ["name", "action", "entries", "hits", "expires", "origin", "from"], &cells)
     })?;
     Ok(Answer::Done)
 }

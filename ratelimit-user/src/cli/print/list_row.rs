@@ -1,5 +1,6 @@
 //! A named list as JSON and as a row of a table.
 
+use ratelimit_common::rules::rule::CONFIG;
 use serde::Serialize;
 
 use super::{
@@ -8,6 +9,7 @@ use super::{
     source_row::Counted,
 };
 use crate::{
+    config::daemon::kept::Kept,
     dataplane::lists::{action::Action, listing::Listing},
     text::excerpt::escaped,
 };
@@ -27,6 +29,8 @@ pub(crate) struct Row {
     pub(crate) expires_in_seconds: Option<u64>,
     pub(crate) origin: &'static str,
     pub(crate) file: Option<String>,
+    /// The address of a list on a server, without its query. The file is the daemon's copy then.
+    url: Option<String>,
 }
 
 impl Row {
@@ -46,6 +50,7 @@ impl Row {
             expires_in_seconds: list.expires_in.map(|left| left.as_secs()),
             origin: origin(list.origin),
             file: list.file.as_ref().map(|file| file.to_string_lossy().into_owned()),
+            url: list.file.as_ref().filter(|_| list.origin == CONFIG).and_then(|file| Kept::address(file)),
         }
     }
 
@@ -64,12 +69,12 @@ impl Row {
         format!("{}{}", if self.hits.estimated { "~" } else { "" }, self.hits.packets)
     }
 
-    /// Returns the path of its file.
-    pub(crate) fn file(&self) -> String {
-        self.file.as_deref().map_or_else(|| "-".to_owned(), escaped)
+    /// Returns its address, or the path of its file.
+    pub(crate) fn place(&self) -> String {
+        self.url.as_deref().or(self.file.as_deref()).map_or_else(|| "-".to_owned(), escaped)
     }
 
-    /// Returns the cells of a table: name, action, entries, hits, end, origin and file.
+    /// Returns the cells of a table: name, action, entries, hits, end, origin and place.
     pub(crate) fn cells(&self) -> [String; 7] {
         [
             self.name.clone(),
@@ -78,7 +83,7 @@ impl Row {
             self.hits(),
             expiry(self.expires_in_seconds, None),
             self.origin.to_owned(),
-            self.file(),
+            self.place(),
         ]
     }
 }

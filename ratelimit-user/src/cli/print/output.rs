@@ -98,14 +98,15 @@ pub(crate) fn allowed_line(peer: &impl Display) -> String {
     )
 }
 
-/// Writes rows in columns. Numbers are aligned to the right. A column without any text does not appear.
+/// Writes rows in columns. Numbers are aligned to the right, also beside empty cells. A column without any text does not
+/// appear.
 pub(crate) fn table<const N: usize>(out: &mut dyn Write, head: [&str; N], rows: &[[String; N]]) -> io::Result<()> {
     let width = |column: usize| {
         rows.iter().map(|row| row[column].chars().count()).chain([head[column].len()]).max().unwrap_or(0)
     };
     let widths: [usize; N] = std::array::from_fn(width);
     let numeric: [bool; N] =
-        std::array::from_fn(|column| rows.iter().all(|row| is_amount(&row[column])) && !rows.is_empty());
+        std::array::from_fn(|column| rows.iter().all(|row| row[column].is_empty() || is_amount(&row[column])));
     let is_shown: [bool; N] =
         std::array::from_fn(|column| rows.is_empty() || rows.iter().any(|row| !row[column].is_empty()));
     for row in [&head.map(str::to_owned)].into_iter().chain(rows) {

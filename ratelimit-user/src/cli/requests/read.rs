@@ -46,6 +46,8 @@ struct Change {
     action: String,
     name: String,
     version: u64,
+    /// The version of the change that this one takes back.
+    undoes: Option<u64>,
     old: Option<Keys>,
     new: Option<Keys>,
 }
@@ -104,7 +106,8 @@ pub(super) fn log(server: &Server, limit: u16, output: Output) -> Result<Answer>
     output.print(&changes, |out| {
         let known = changes.iter().filter_map(|change| serde_json::from_value::<Change>(change.clone()).ok());
         let cells = |change: Change| {
-            let Change { at, server, token, address, action, name, version, old, new } = change;
+            let Change { at, server, token, address, action, name, version, undoes, old, new } = change;
+            let action = undoes.map_or(action.clone(), |undone| format!("{action}, an undo of version {undone}"));
             let [server, address] = [server, address].map(Option::unwrap_or_default);
             let what = differences(&old.unwrap_or_default(), &new.unwrap_or_default()).join(", ");
             [version.to_string(), at, server, token, address, action, name, what].map(|cell| escaped(&cell))

@@ -13,7 +13,7 @@ use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use super::file::{self, Readers};
-use crate::dataplane::pins::ownership;
+use crate::{dataplane::pins::ownership, fetch::Address};
 
 /// The most bytes of the file.
 const MOST: usize = 64 << 10;
@@ -64,6 +64,12 @@ impl Kept {
     pub(crate) fn read(copy: &Path) -> Option<Self> {
         let bytes = file::read(&Self::path(copy), MOST, Readers::All).ok()?;
         serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Returns the address that a copy is from, without its query. None if the file is no copy.
+    pub(crate) fn address(copy: &Path) -> Option<String> {
+        let address: Address = Self::read(copy)?.url.parse().ok()?;
+        Some(address.to_string())
     }
 
     /// Returns the size and the SHA-256 of a list.

@@ -178,7 +178,7 @@ async fn put(api: Api, name: String, head: Parts, body: Body) -> Result<Response
         return Ok(Json(Written { name: &name, version: None }).into_response());
     }
     let status = if expected.is_none() { StatusCode::CREATED } else { StatusCode::OK };
-    change(api, author, Change { name, expected, keys: Some(keys) }, status).await
+    change(api, author, Change { name, expected, keys: Some(keys), undoes: None }, status).await
 }
 
 async fn delete(api: Api, name: String, head: Parts) -> Result<Response, Refusal> {
@@ -188,7 +188,7 @@ async fn delete(api: Api, name: String, head: Parts) -> Result<Response, Refusal
     if expected.is_none() {
         return Err(bad("a rule is deleted by its version: send If-Match: \"VERSION\""));
     }
-    change(api, author, Change { name, expected, keys: None }, StatusCode::OK).await
+    change(api, author, Change { name, expected, keys: None, undoes: None }, StatusCode::OK).await
 }
 
 /// Returns whether a call of this path is about rules.

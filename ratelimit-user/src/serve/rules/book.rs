@@ -58,6 +58,8 @@ pub(in crate::serve) struct Change {
     pub(in crate::serve) expected: Option<u64>,
     /// The new keys. None deletes the rule.
     pub(in crate::serve) keys: Option<Keys>,
+    /// The version of the change that this one takes back.
+    pub(in crate::serve) undoes: Option<u64>,
 }
 
 /// A change that is in force.
@@ -160,7 +162,7 @@ impl Book {
     }
 
     fn try_to_change(&self, store: &mut dyn Store, author: &Author, change: &Change) -> Result<Done, RuleError> {
-        let Change { name, expected, keys } = change;
+        let Change { name, expected, keys, undoes } = change;
         if self.in_force().is_of_operator(name) {
             return Err(RuleError::Operators(name.clone()));
         }
@@ -182,8 +184,8 @@ impl Book {
             (None, _) => "create",
         };
         let (token, address, at) = (&*author.token, author.address, Timestamp::now());
-        let new = keys.as_ref();
-        let entry = Entry { at, server: None, token, address, action, name, old_version: current, version, old, new };
+        let (old_version, undoes, new) = (current, *undoes, keys.as_ref());
+        let entry = Entry { at, server: None, token, address, action, name, old_version, version, undoes, old, new };
         store.write(Write { name, expected: current, version, keys: new }, &entry)?;
         store.leave_out(&next);
         self.put(next);

@@ -25,6 +25,9 @@ pub(super) struct Entry<'a> {
     pub(super) old_version: Option<u64>,
     /// The version of this change.
     pub(super) version: u64,
+    /// The version of the change that this one takes back, by the undo of the console.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) undoes: Option<u64>,
     pub(super) old: Option<&'a Keys>,
     pub(super) new: Option<&'a Keys>,
 }

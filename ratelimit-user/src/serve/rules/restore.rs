@@ -91,6 +91,7 @@ fn write_all(shared: &mut Shared, engine: &Engine, action: &'static str, next: C
         name: "*",
         old_version: None,
         version,
+        undoes: None,
         old: None,
         new: None,
     };

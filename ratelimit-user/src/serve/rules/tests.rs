@@ -76,7 +76,7 @@ fn keys(limit: &str) -> Keys {
 }
 
 fn change(book: &Book, name: &str, expected: Option<u64>, keys: Option<Keys>) -> Result<u64, RuleError> {
-    book.change(&author(), &Change { name: name.to_owned(), expected, keys }).map(|done| done.version)
+    book.change(&author(), &Change { name: name.to_owned(), expected, keys, undoes: None }).map(|done| done.version)
 }
 
 fn write(book: &Book, name: &str, expected: Option<u64>, limit: &str) -> Result<u64, RuleError> {
@@ -282,6 +282,7 @@ fn a_log_begins_a_new_file_and_keeps_one_older_one() {
             name: "a",
             old_version: Some(version - 1),
             version,
+            undoes: None,
             old: Some(&rule),
             new: Some(&rule),
         };

@@ -28,7 +28,9 @@ fn sets_of_nftables_become_lists() {
     let output = ratelimit.output(command.args(["--table", "inet f"]));
     assert_eq!((output.status, output.stderr.as_str()), (0, ""));
     assert!(
-        output.stdout.starts_with("feed: deny, 5 entries, ends in 1d\n  1 entry with an end in the set"),
+        output.stdout.starts_with(
+            "feed: deny, 5 entries, ends in 1d\n  1 entry ends by itself in the set, but stays in the list until the list ends\n"
+        ),
         "{output:?}"
     );
     let entries = ratelimit.ok("list show feed --entries");
@@ -40,7 +42,7 @@ fn sets_of_nftables_become_lists() {
     for (set, why) in [
         ("bad", "several tables have a set bad: give --table \"inet f\" or --table \"ip g\""),
         ("ports", "a list takes sets of addresses"),
-        ("none", "none has no address: nothing was changed"),
+        ("none", "ratelimit: the set none has no address: nothing was changed"),
         ("missing", "nftables has no such set missing: it has bad in \"inet f\""),
     ] {
         let line = ratelimit.fails(&format!("list import nft {set}"));
@@ -76,7 +78,15 @@ fn sets_of_ipset_become_lists() {
     };
     let output = import("list import ipset bad");
     assert_eq!((output.status, output.stderr.as_str()), (0, ""));
-    assert!(output.stdout.starts_with("bad: deny, 3 entries\n  1 entry with an end in the set"), "{output:?}");
+    let expected = "bad: deny, 3 entries\n  1 entry ends by itself in the set, but stays in the list\n";
+    assert!(output.stdout.starts_with(expected), "{output:?}");
+    ok(&sandbox, &mut ipset(), &["add", "bad", "192.0.2.2", "timeout", "900"]);
+    let output = import("list import ipset bad");
+    assert!(output.stdout.contains("\n  2 entries end by themselves in the set, but stay in the list\n"), "{output:?}");
+    ok(&sandbox, &mut ipset(), &["flush", "bad"]);
+    let output = import("list import ipset bad");
+    let expected = "the set bad has no address: nothing was changed, `ratelimit list del bad` deletes the list\n";
+    assert!(output.status == 2 && output.stderr.ends_with(expected), "{output:?}");
     for (set, why) in [("p", "p has the type hash:ip,port"), ("missing", "ipset: ")] {
         let output = import(&format!("list import ipset {set}"));
         assert_eq!(output.status, 2);

@@ -99,7 +99,7 @@ fn lines_that_cannot_be_used_are_named_and_strict_refuses_them() {
     assert_eq!(named[2..], [refused]);
     for empty in ["", "# nothing\n", "10.0.0.300\n"] {
         let output = ratelimit.run_with("list set drop -", empty);
-        let message = "standard input has no address: nothing was changed, `ratelimit list del drop` deletes a list";
+        let message = "standard input has no address: nothing was changed, `ratelimit list del drop` deletes the list";
         assert!(output.status == 2 && output.stderr.ends_with(&format!("ratelimit: {message}\n")), "{output:?}");
     }
     assert_eq!(ratelimit.json("list show drop --entries"), before);

@@ -106,6 +106,16 @@ fn a_list_on_a_server_is_fetched_kept_and_followed() {
     let before = known(&ratelimit);
     assert_eq!((&before["name"], &before["failure"]), (&"drop".into(), &Value::Null));
     assert_eq!(before["url"], "https://127.0.0.1:8443/drop.txt");
+    // The address is shown without its query, and not the copy.
+    ratelimit.ok_with("list set mine -", "10.77.0.0/16\n");
+    let lists = ratelimit.json("list list");
+    let of = |index: usize| [&lists[index]["name"], &lists[index]["url"]].map(Value::clone);
+    assert_eq!(of(0), ["drop".into(), before["url"].clone()]);
+    assert_eq!(of(1), ["mine".into(), Value::Null]);
+    let text = ratelimit.ok("list list");
+    assert!(text.lines().nth(1).unwrap().ends_with("config   https://127.0.0.1:8443/drop.txt"), "{text}");
+    assert!(ratelimit.ok("list show drop").ends_with("  set by config, from https://127.0.0.1:8443/drop.txt\n"));
+    ratelimit.ok("list del mine");
     let checked = ratelimit.ok(&format!("check {}", file.display()));
     assert!(checked.contains("  list drop: https://127.0.0.1:8443/drop.txt has confirmed the copy "), "{checked}");
     let saved = ratelimit.ok("save");
@@ -162,7 +172,12 @@ fn a_list_on_a_server_is_fetched_kept_and_followed() {
         assert!(metrics.contains(sample), "{sample}{metrics}");
     }
     let status = ratelimit.ok("status");
-    assert!(status.contains("not fetched: list drop, last time "), "{status}");
+    assert!(status.contains("not fetched: list drop, last success "), "{status}");
+    let doctor = ratelimit.run("doctor").stdout;
+    assert!(
+        doctor.contains(" ago. The daemon tries again after at most an hour, or after `every` of the list"),
+        "{doctor}"
+    );
 
     // A restart without the server uses the copy.
     daemon.end();

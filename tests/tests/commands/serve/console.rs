@@ -125,7 +125,11 @@ fn a_change_is_previewed_confirmed_and_undone_and_teams_see_only_their_rules() {
     // The second form knows an older version.
     let changed = rule.replace("2%2Fh", "4%2Fh");
     assert_eq!(team.post("/console/rule/team-a-1/apply", &format!("version=1&{changed}")).status, 303);
-    assert_eq!(team.post("/console/rule/team-a-1/apply", &format!("version=1&{changed}")).status, 409);
+    let late = team.post("/console/rule/team-a-1/apply", &format!("version=1&{changed}"));
+    let link = "<a href=\"/console/rule/team-a-1\">To the rule</a>";
+    assert!(late.status == 409 && late.body.as_str().unwrap().contains(link), "{late:?}");
+    assert!(team.page("/console/rules").contains("<td>2</td>"), "the version of the rule");
+    assert!(admin.page("/console/rules").contains("<td>of the file</td>"));
     assert_eq!(allowed(12), 4);
     let done = "Version 2 is in force. The change";
     assert!(team.page("/console/rule/team-a-1?done=2").contains(done));
@@ -146,7 +150,10 @@ fn a_change_is_previewed_confirmed_and_undone_and_teams_see_only_their_rules() {
     assert!(admin.page("/console/rule/team-a-1").contains("user=12"));
     assert_eq!(team.post("/console/rule/team-a-1/undo", "version=2").status, 303);
     assert_eq!(allowed(13), 2);
-    assert_eq!(team.post("/console/rule/team-a-1/undo", "version=2").status, 409);
+    let text = team.page("/console/log");
+    assert!(text.contains("version 3, an undo of version 2</h2>") && text.contains("version 2</h2>"), "{text}");
+    let late = team.post("/console/rule/team-a-1/undo", "version=2");
+    assert!(late.status == 409 && late.body.as_str().unwrap().contains(link), "{late:?}");
     // A rule that was deleted comes back.
     let preview = team.post("/console/rule/team-a-1/preview", "version=3&delete=true");
     assert!(preview.body.as_str().unwrap().contains("Delete the rule"), "{preview:?}");
@@ -209,6 +216,7 @@ fn pages_take_no_form_of_another_site_and_load_nothing_from_elsewhere() {
     let socket = std::fs::metadata(&pages.socket).unwrap();
     assert_eq!((socket.gid(), socket.mode() & 0o777), (1, 0o660), "callers of the server could be any user");
     let page = pages.get("/console/sign-in", "");
+    assert!(page.body.as_str().unwrap().contains("after an hour without a click, and after twelve hours."), "{page:?}");
     assert_eq!(page.status, 200);
     for (name, value) in [
         ("x-content-type-options", "nosniff"),

@@ -190,7 +190,14 @@ fn a_capture_is_judged_as_the_limits_are_defined_and_nothing_else_changes() {
     let text = ratelimit.ok(&format!("replay {} -c {} --top 2", file.display(), folder.file().display()));
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[2].starts_with("SOURCE") && lines[5] == "5 more" && lines[6].starts_with("all "), "{text}");
+    // Numbers end where the names of their columns end.
+    let end = lines[2].find("PACKETS").unwrap() + "PACKETS".len();
+    let ends = |line: &&str| line[..end].ends_with(|last: char| last.is_ascii_digit()) && line[end..].starts_with("  ");
+    assert!([lines[3], lines[4], lines[6]].iter().all(ends), "{text}");
     assert!(text.ends_with("the capture ends within a packet, which is left out\n"), "{text}");
+    fs::write(&file, pcap(&[], SNAPLEN)).unwrap();
+    let text = ratelimit.ok(&format!("replay {} -c {}", file.display(), folder.file().display()));
+    assert!(text.contains("\nno packet was judged: `tcpdump -i NAME -Q in -s 128 -w FILE` captures "), "{text}");
     for (content, problem) in
         [(&b""[..], "is empty"), (b"no capture at all", "is no capture"), (&[0; 4_096], "is no capture")]
     {

@@ -150,9 +150,13 @@ fn rules_of_services_and_the_limit_of_unknown_sources_are_told() {
     let text = ratelimit.ok("why 10.9.0.5 --service tcp/80");
     assert!(text.starts_with(&format!("10.9.0.5 tcp/80: {named}\n")) && text.contains(": tcp-syn (ask "), "{text}");
     assert_eq!(first("why 10.9.0.5 --service tcp-syn"), "10.9.0.5 tcp-syn: passes up to its limit");
+    assert_eq!(ratelimit.json("why 10.9.0.5")["unknown"], json!(null));
     ratelimit.ok("set --unknown 500/s");
     let shared = "unknown:   while the source is unknown, it shares 500/s with all unknown sources\n";
     assert!(ratelimit.ok("why 10.9.0.5").contains(shared));
+    assert_eq!(ratelimit.json("why 10.9.0.5")["unknown"], json!({"per_second": 500}));
+    ratelimit.ok("deny add 10.9.0.5");
+    assert_eq!(ratelimit.json("why 10.9.0.5")["unknown"], json!(null));
     ratelimit.ok("detach --all");
 }
 

@@ -23,6 +23,12 @@ pub(super) fn of(config: &Config, judged: &Judged) -> Vec<String> {
 /// Returns what the capture lacks.
 fn of_capture(judged: &Judged) -> Vec<String> {
     let mut notes = Vec::new();
+    if judged.tally.total.all.packets == 0 {
+        notes.push(
+            "no packet was judged: `tcpdump -i NAME -Q in -s 128 -w FILE` captures the incoming packets of an interface"
+                .to_owned(),
+        );
+    }
     let mut of_packets = |number: u64, text: &dyn Fn(String) -> String| {
         notes.extend((number != 0).then(|| text(packets(number))));
     };
@@ -174,6 +180,7 @@ mod tests {
         begin(
             &of_capture(&judged),
             &[
+                "no packet was judged: ",
                 "captured without their addresses, and not judged: 1 packet. ",
                 "longer than this kernel gives to a program, and shortened: 2 packets",
                 "without a time, and judged at the time of the packet before: 3 packets",

@@ -86,7 +86,7 @@ fn file(out: &mut dyn Write, file: &File) -> io::Result<()> {
     }
     for list in &file.remote_lists {
         if let Some(why) = &list.failure {
-            writeln!(out, "not fetched: list {}, last time {}: {}: {why}", list.name, list.age(), list.url)?;
+            writeln!(out, "not fetched: list {}, last success {}: {}: {why}", list.name, list.age(), list.url)?;
         }
     }
     for Difference { name, running, file: wanted } in &file.differences {

@@ -79,9 +79,8 @@ pub(super) struct Report {
     bucket: Option<BucketRow>,
     /// For how long its cell refuses it. Null if it does not.
     refused_for_seconds: Option<u64>,
-    /// Packets per second that unknown sources share, if they are limited and the answer is not `drop`.
-    #[serde(skip)]
-    unknown: Option<u64>,
+    /// The limit of unknown sources. Null without one, and if the answer is `drop`.
+    unknown: Option<Unknown>,
     /// Whether a packet was refused in this moment.
     refused_now: bool,
     passed: Packets,
@@ -89,6 +88,12 @@ pub(super) struct Report {
     would_drop: Packets,
     #[serde(flatten)]
     seen: Seen,
+}
+
+/// The limit that all unknown sources share.
+#[derive(Debug, Serialize)]
+struct Unknown {
+    per_second: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -148,7 +153,9 @@ impl Report {
             fleet: if verdict == "limit" { readings::shares::of(tables, &key)?.map(shares::Row::of) } else { None },
             bucket: own.zip(policy).and_then(|(bucket, policy)| BucketRow::of(&bucket, &policy, now)),
             refused_for_seconds: counts.refused_for(&key).map(rounded_up),
-            unknown: gauges::unknown_rate(tables, &control)?.filter(|_| verdict != "drop"),
+            unknown: gauges::unknown_rate(tables, &control)?
+                .filter(|_| verdict != "drop")
+                .map(|per_second| Unknown { per_second }),
             refused_now: is_refused_now(&counts, &key)?,
             passed: Packets { packets: bucket.passed(), estimated: is_sampled },
             dropped: refused(bucket.dropped()),
@@ -213,8 +220,8 @@ impl Report {
         if !times.is_empty() {
             writeln!(out, "seen:      {}", times.join(", "))?;
         }
-        if let Some(rate) = self.unknown {
-            let rate = PacketRate(Rate { amount: rate, period: SECOND });
+        if let Some(Unknown { per_second }) = self.unknown {
+            let rate = PacketRate(Rate { amount: per_second, period: SECOND });
             writeln!(out, "unknown:   while the source is unknown, it shares {rate} with all unknown sources")?;
         }
         if !self.services.is_empty() {

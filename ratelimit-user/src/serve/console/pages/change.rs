@@ -18,7 +18,7 @@ use crate::{
             parts::{
                 difference::difference,
                 fields::Fields,
-                page::{answer, csrf, page, problem, see},
+                page::{answer, csrf, page, problem, problem_with, see},
                 preview::{bounds, clients, in_words},
             },
             places::Work,
@@ -119,7 +119,9 @@ pub(in crate::serve::console) async fn apply(console: &Arc<Console>, name: Strin
         return refused;
     }
     match Wanted::of(&form) {
-        Ok(Wanted { keys, expected, .. }) => change(console, visitor, peer, Change { name, expected, keys }).await,
+        Ok(Wanted { keys, expected, .. }) => {
+            change(console, visitor, peer, Change { name, expected, keys, undoes: None }).await
+        }
         Err(problem) => wrong(&visitor, &name, &Fields::of_form(&form), &form, &problem),
     }
 }
@@ -139,24 +141,23 @@ pub(in crate::serve::console) async fn undo(console: &Arc<Console>, name: String
     match found.await {
         Ok(Ok(Some(Logged { version, old, new, .. }))) => {
             let expected = new.is_some().then_some(version);
-            change(console, visitor, peer, Change { name, expected, keys: old }).await
+            change(console, visitor, peer, Change { name, expected, keys: old, undoes: Some(version) }).await
         }
-        Ok(Err(error)) => refused(&visitor, &error),
-        Ok(Ok(None)) => problem(
-            Some(&visitor),
-            StatusCode::CONFLICT,
-            "The last change of the rule is another one. Read the rule again.",
-        ),
+        Ok(Err(error)) => refused(&visitor, &name, &error),
+        Ok(Ok(None)) => {
+            let text = "The last change of the rule is another one. Read the rule again.";
+            at_rule(&visitor, &name, StatusCode::CONFLICT, text)
+        }
         Err(answer) => answer,
     }
 }
 
 async fn change(console: &Arc<Console>, visitor: Visitor, peer: Option<Peer>, change: Change) -> Response {
     let author = Author { token: visitor.caller.name().to_owned(), address: peer.map(|Peer(address)| address) };
-    let path = format!("/console/rule/{}", change.name);
+    let name = change.name.clone();
     match console.work(Work::Change, &visitor, move |console| console.book.change(&author, &change)).await {
-        Ok(Ok(done)) => see(&format!("{path}?done={}", done.version)),
-        Ok(Err(error)) => refused(&visitor, &error),
+        Ok(Ok(done)) => see(&format!("/console/rule/{name}?done={}", done.version)),
+        Ok(Err(error)) => refused(&visitor, &name, &error),
         Err(answer) => answer,
     }
 }
@@ -188,7 +189,7 @@ fn wrong(visitor: &Visitor, name: &str, fields: &Fields, form: &Form, text: &str
     answer(StatusCode::BAD_REQUEST, page(Some(visitor), &format!("Change: {}", message(name)), false, &content))
 }
 
-fn refused(visitor: &Visitor, error: &RuleError) -> Response {
+fn refused(visitor: &Visitor, name: &str, error: &RuleError) -> Response {
     let status = match error {
         RuleError::NoStore => StatusCode::NOT_IMPLEMENTED,
         RuleError::Operators(_) | RuleError::Changed { .. } => StatusCode::CONFLICT,
@@ -197,5 +198,10 @@ fn refused(visitor: &Visitor, error: &RuleError) -> Response {
         RuleError::Unwritable(_) => StatusCode::INTERNAL_SERVER_ERROR,
         RuleError::Unreachable(_) | RuleError::Busy => StatusCode::SERVICE_UNAVAILABLE,
     };
-    problem(Some(visitor), status, &error.to_string())
+    at_rule(visitor, name, status, &error.to_string())
+}
+
+/// Returns a page with a problem, and a link to the rule.
+fn at_rule(visitor: &Visitor, name: &str, status: StatusCode, text: &str) -> Response {
+    problem_with(Some(visitor), status, text, &format!("/console/rule/{name}"), "To the rule")
 }

@@ -31,6 +31,8 @@ pub(super) struct Logged {
     pub(super) name: String,
     pub(super) action: String,
     pub(super) version: u64,
+    /// The version of the change that this one takes back.
+    pub(super) undoes: Option<u64>,
     pub(super) old: Option<Keys>,
     pub(super) new: Option<Keys>,
     /// When, by which token, and from where.
@@ -51,10 +53,18 @@ impl Logged {
             name: text("name")?.to_owned(),
             action: text("action")?.to_owned(),
             version: entry.get("version")?.as_u64()?,
+            undoes: entry.get("undoes").and_then(Value::as_u64),
             old: keys("old").transpose().ok()?,
             new: keys("new").transpose().ok()?,
             who,
         })
+    }
+}
+
+impl Logged {
+    /// Returns which change it takes back, if it does.
+    pub(super) fn undo(&self) -> String {
+        self.undoes.map_or_else(String::new, |version| format!(", an undo of version {version}"))
     }
 }
 
@@ -92,7 +102,10 @@ pub(in crate::serve::console) async fn log(console: &Arc<Console>, call: Call) -
         @if rows.is_empty() { section { p class="dim" { "There is no such change of a rule that you may read." } } }
         @for row in rows {
             section {
-                h2 { (row.action) " " a href={ "/console/rule/" (row.name) } { (row.name) } ", version " (row.version) }
+                h2 {
+                    (row.action) " " a href={ "/console/rule/" (row.name) } { (row.name) } ", version " (row.version)
+                    (row.undo())
+                }
                 p class="dim" { (row.who) }
                 (difference(row.old.as_ref(), row.new.as_ref()))
             }

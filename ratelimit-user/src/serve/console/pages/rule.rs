@@ -157,7 +157,7 @@ fn last_change(visitor: &Visitor, last: &Logged, version: Option<u64>, may_chang
     let is_latest = if last.new.is_some() { version == Some(last.version) } else { version.is_none() };
     html! {
         section {
-            h2 { "Last change: " (last.action) ", version " (last.version) }
+            h2 { "Last change: " (last.action) ", version " (last.version) (last.undo()) }
             p class="dim" { (last.who) }
             (difference(last.old.as_ref(), last.new.as_ref()))
             @if may_change && is_latest && last.action != "undone" {

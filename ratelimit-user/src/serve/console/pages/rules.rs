@@ -47,14 +47,14 @@ pub(in crate::serve::console) async fn rules(console: &Arc<Console>, call: Call)
             @else {
                 div class="table" tabindex="0" role="region" aria-label="Rules" {
                     table {
-                        thead { tr { th scope="col" { "Name" } th scope="col" { "Rule" } th scope="col" { "Kept in" } } }
+                        thead { tr { th scope="col" { "Name" } th scope="col" { "Rule" } th scope="col" { "Version" } } }
                         tbody {
                             @for (name, version) in rows {
                                 tr {
                                     td { a href={ "/console/rule/" (name) } { (name) } }
                                     td { code { (words(&name).chars().take(LONGEST).collect::<String>()) } }
                                     td {
-                                        @match version { Some(version) => { "version " (version) } None => { "the file" } }
+                                        @match version { Some(version) => { (version) } None => { "of the file" } }
                                     }
                                 }
                             }

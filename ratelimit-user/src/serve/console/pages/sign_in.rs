@@ -76,7 +76,10 @@ fn answer(status: StatusCode, problem: Option<&str>) -> Response {
                 div class="field" {
                     label for="token" { "Token" }
                     input type="password" id="token" name="token" required autofocus autocomplete="current-password";
-                    small { "The operator of the server gives tokens to teams. A session ends after an hour." }
+                    small {
+                        "The operator of the server gives tokens to teams. A session ends after an hour without a click, and "
+                        "after twelve hours."
+                    }
                 }
                 button { "Sign in" }
             }

@@ -80,8 +80,18 @@ pub(in crate::serve::console) fn answer(status: StatusCode, page: Markup) -> Res
 
 /// Returns a page with a problem.
 pub(in crate::serve::console) fn problem(visitor: Option<&Visitor>, status: StatusCode, text: &str) -> Response {
-    let content =
-        html! { section class="problem" role="alert" { (text) } p { a href="/console" { "To the overview" } } };
+    problem_with(visitor, status, text, "/console", "To the overview")
+}
+
+/// Returns a page with a problem, and a link to the page at `path`.
+pub(in crate::serve::console) fn problem_with(
+    visitor: Option<&Visitor>,
+    status: StatusCode,
+    text: &str,
+    path: &str,
+    link: &str,
+) -> Response {
+    let content = html! { section class="problem" role="alert" { (text) } p { a href=(path) { (link) } } };
     answer(status, page(visitor, status.canonical_reason().unwrap_or("Problem"), false, &content))
 }
 
