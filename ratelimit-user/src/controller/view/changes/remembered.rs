@@ -121,7 +121,7 @@ mod tests {
         let target = |number: usize| format!("10.0.0.{number}").parse::<Target>().unwrap();
         let mut add = |number| remembered.add(Done::begin(target(number), None, "token:a", String::new()));
         assert_eq!((add(1), add(1), add(2)), (1, 2, 3));
-        (3..=MOST).for_each(|number| drop(add(number)));
+        (3..=MOST).for_each(|number| _ = add(number));
         assert!(remembered.get(1).is_none() && remembered.get(2).is_some());
         remembered.add(Done::begin(target(MOST + 1), None, "token:a", String::new()));
         assert!(remembered.get(2).is_none() && remembered.last_of(target(2)).is_some());

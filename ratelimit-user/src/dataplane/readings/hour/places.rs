@@ -114,7 +114,7 @@ mod tests {
         for round in 1..=3 {
             places.begin();
             // All of them share its set.
-            (2..1_000).for_each(|forged| drop(places.note(forged + 1_000 * round, packets(300))));
+            (2..1_000).for_each(|forged| _ = places.note(forged + 1_000 * round, packets(300)));
             assert_eq!(places.note(1, packets(10_000 + round * 500)), Some(packets(500)), "{round}");
             places.end(true);
         }
