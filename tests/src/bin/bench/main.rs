@@ -100,7 +100,8 @@ fn main() -> Result<()> {
         let tables = report::visitors::tables(&results);
         tables.iter().for_each(|table| println!("{}", table.text()));
         let summary = report::visitors::summary(&results);
-        return if has("--record") { record::visitors(&machine, &tables, &summary) } else { Ok(()) };
+        let is_recorded = has("--record") && !tables.is_empty();
+        return if is_recorded { record::visitors(&machine, &tables, &summary) } else { Ok(()) };
     }
     if has("--worst") {
         let results = worst::run(&effort)?;
