@@ -101,7 +101,8 @@ fn with_value(argument: Arg) -> Arg {
     if id == INTERFACES {
         return argument.value_hint(ValueHint::Hostname);
     }
-    let names: Vec<&str> = argument.get_value_names().unwrap_or_default().iter().map(|name| name.as_str()).collect();
+    let names: Vec<&str> =
+        argument.get_value_names().unwrap_or_default().iter().map(clap::builder::Str::as_str).collect();
     let is_value = |word: &&str| names.iter().flat_map(|name| name.split('|')).any(|part| part == *word);
     let words: Vec<&'static str> = match id {
         "algorithm" => Algorithm::ALL.map(Algorithm::name).to_vec(),

@@ -55,7 +55,15 @@ impl Flood {
     /// Returns a flood of this frame, as fast as one CPU can send.
     #[must_use]
     pub fn of(frame: impl Into<Vec<u8>>) -> Self {
-        Self { frame: frame.into(), walk: Walk::default(), pace: None, interval: 0, bursts: None, cpu: None, link: PEER_LINK }
+        Self {
+            frame: frame.into(),
+            walk: Walk::default(),
+            pace: None,
+            interval: 0,
+            bursts: None,
+            cpu: None,
+            link: PEER_LINK,
+        }
     }
 
     /// Uses `count` sources in turn, starting with the frame's: single addresses for IPv4, and /64 prefixes for IPv6.

@@ -179,7 +179,9 @@ fn a_deleted_interface_is_reported() {
     let expected = "error wan0, instance: no longer attached\nThe interface was created again, or its program was replaced. Nothing is limited there.\nfix: ratelimit attach wan0";
     assert_eq!(about(&ratelimit, "", "wan0, instance"), expected);
     let status = ratelimit.ok("status");
-    assert!(status.contains("wan0: no longer attached, because the interface was deleted or its program replaced: run "));
+    assert!(
+        status.contains("wan0: no longer attached, because the interface was deleted or its program replaced: run ")
+    );
     // A refused attach leaves the finding, whose advice depends on what is there.
     let other = Sink::passing(&sandbox, "wan0");
     ratelimit.fails("attach wan0");
