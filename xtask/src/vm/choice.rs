@@ -187,6 +187,7 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 17] = [
         &[
             "attacks::",
             "bans::",
+            "connections::handshake::",
             "connections::scan::",
             "reply::budget::",
             "limits::a_byte_limit_holds",

