@@ -235,8 +235,8 @@ alone, and an empty field not even that.";
 /// What the table of the fastest flood shows.
 const FASTEST: &str = "\
 Another CPU sends as fast as it can. Its frames have a ring of their own, like a queue of a network card. The CPU of the
-server and its visitors empties both, every 50 µs. What does not fit into the flood's ring is lost before any program sees
-it. So the figures of this table do not compare the speed of protections.";
+server and its visitors empties both, every 50 µs. What does not fit into the flood's ring is lost before any program
+sees it. So the figures of this table do not compare the speed of protections.";
 
 /// What the table of downloads shows.
 const DOWNLOADS: &str = "\
