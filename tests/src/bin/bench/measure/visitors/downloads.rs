@@ -56,6 +56,7 @@ pub(super) fn run(stage: &Stage, (kind, rate): (Kind, Rate), count: u32, bytes: 
     let to = listener.local_addr()?;
     stage.receive_here(to.port())?;
     let connections = open(stage, &listener, to, count)?;
+    let calm = Losses::so_far(&stage.sandbox)?;
     let flood = stage.flood(kind, rate)?;
     let begin = Instant::now();
     let (sent_before, before) = (flood.sent(), Losses::so_far(&stage.sandbox)?);
@@ -63,9 +64,10 @@ pub(super) fn run(stage: &Stage, (kind, rate): (Kind, Rate), count: u32, bytes: 
     let arrived = transfer(&connections, bytes)?;
     thread::sleep(REST);
     let segments = Sum::of(&connections)?;
-    let (sent, lost) = (flood.sent() - sent_before, Losses::so_far(&stage.sandbox)?.since(before));
+    let (sent, lost) = (flood.sent() - sent_before, Losses::so_far(&stage.sandbox)?.since(before).flood);
     let seconds = begin.elapsed().as_secs_f64();
     drop(flood);
+    let lost_in_ring = Losses::so_far(&stage.sandbox)?.since(calm).visitors;
     let (sent_segments, received) =
         (segments.sent - segments_before.sent, segments.received - segments_before.received);
     Ok(Downloaded {
@@ -74,8 +76,8 @@ pub(super) fn run(stage: &Stage, (kind, rate): (Kind, Rate), count: u32, bytes: 
         bytes: arrived,
         sent: sent_segments,
         missing: sent_segments.saturating_sub(received),
-        lost: lost.visitors,
-        flood: sent.saturating_sub(lost.flood) as f64 / seconds,
+        lost: lost_in_ring,
+        flood: sent.saturating_sub(lost) as f64 / seconds,
     })
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// Reads what was lost so far.
+    /// Reads what was lost so far. While a flood runs, only its own losses are right: the kernel is asked twice.
     pub(super) fn so_far(sandbox: &Sandbox) -> Result<Self> {
         // The kernel counts a frame of a program at both ends, and a frame of the network stack only at its sender.
         let flood = sandbox.victim(|| dropped(VICTIM_LINK, RECEIVED_DROPPED))?;

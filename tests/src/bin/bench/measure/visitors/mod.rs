@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn visitors_get_pages_in_calm_and_with_proofs() -> anyhow::Result<()> {
         let rates = &[Rate::None, Rate::PerSecond(20_000)];
-        let patience = Duration::from_secs(20);
+        let patience = Duration::from_secs(5);
         let small =
             Extent { protocols: &[Protocol::Syn], rates, visitors: 4, patience, bytes: 200_000, ..Extent::QUICK };
         let results = run(&small)?;

@@ -133,15 +133,17 @@ impl Stage {
         let _standing = protection.set_up(&self.sandbox)?;
         let _server = self.serve()?;
         self.receive_here(SERVER_PORT)?;
+        let calm = Losses::so_far(&self.sandbox)?;
         let flood = self.flood(kind, rate)?;
         let begin = Instant::now();
         let (sent_before, before) = (flood.sent(), Losses::so_far(&self.sandbox)?);
         let first = self.new_addresses(count);
         let times = self.sandbox.peer(|| visit::all(first, count, patience))?;
         let sent = flood.sent() - sent_before;
-        let lost = Losses::so_far(&self.sandbox)?.since(before);
+        let lost = Losses::so_far(&self.sandbox)?.since(before).flood;
         let seconds = begin.elapsed().as_secs_f64();
         drop(flood);
+        let visitors = Losses::so_far(&self.sandbox)?.since(calm).visitors;
         Ok(Visited {
             protocol: kind.protocol,
             rate,
@@ -150,8 +152,8 @@ impl Stage {
             times,
             patience,
             sent: sent as f64 / seconds,
-            received: sent.saturating_sub(lost.flood) as f64 / seconds,
-            lost: lost.visitors,
+            received: sent.saturating_sub(lost) as f64 / seconds,
+            lost: visitors,
         })
     }
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use super::{layout::Sender, protection::Protection};
 use crate::flood::{Protocol, Rate};
 
-/// Share of the visitors that must get the page beside a flood that is held, and share of the flood that must arrive.
-const HOLDS: f64 = 0.95;
+/// Share of the visitors that must get the page beside a flood that is held.
+const SERVED: f64 = 0.95;
+/// Share of that flood that must arrive.
+const ARRIVED: f64 = 0.9;
 
 /// The visitors beside one flood.
 #[derive(Debug, Clone)]
@@ -35,7 +37,7 @@ impl Visited {
     /// Returns whether almost all visitors got the page, and almost all of the flood arrived.
     pub(crate) fn is_held(&self) -> bool {
         let asked = if let Rate::PerSecond(asked) = self.rate { f64::from(asked) } else { 0.0 };
-        self.share() >= HOLDS && self.received >= HOLDS * asked
+        self.share() >= SERVED && self.received >= ARRIVED * asked
     }
 
     /// Returns a quantile of the time of all visitors in milliseconds. One without the page took until it left.
