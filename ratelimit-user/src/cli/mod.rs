@@ -1,8 +1,5 @@
 //! The command line. This folder parses arguments, calls the layers below, and prints. What changes an instance belongs
-//! to `controller` and `dataplane`.
-//!
-//! Each command has one file. It does one thing and prints the result. Lists on standard input are read and checked
-//! line by line.
+//! to `controller` and `dataplane`. Each command has one file. It does one thing and prints the result.
 
 mod completions;
 mod daemon;
@@ -178,7 +175,6 @@ enum Command {
     Why(why::Arguments),
     /// Print the completions of commands and options for a shell
     Completions {
-        /// The shell
         shell: completions::Shell,
     },
     /// Write the manual pages to a folder

@@ -118,6 +118,15 @@ pub(crate) struct Seen {
     pub(crate) dropped: u64,
 }
 
+impl Seen {
+    /// Counts a source.
+    pub(crate) fn add(&mut self, packets: u64, dropped: u64) {
+        self.sources += 1;
+        self.packets = self.packets.saturating_add(packets);
+        self.dropped = self.dropped.saturating_add(dropped);
+    }
+}
+
 /// What a rule refuses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Effect {

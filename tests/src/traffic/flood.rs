@@ -55,15 +55,8 @@ impl Flood {
     /// Returns a flood of this frame, as fast as one CPU can send.
     #[must_use]
     pub fn of(frame: impl Into<Vec<u8>>) -> Self {
-        Self {
-            frame: frame.into(),
-            walk: Walk::default(),
-            pace: None,
-            interval: 0,
-            bursts: None,
-            cpu: None,
-            link: PEER_LINK,
-        }
+        let (walk, pace, bursts, cpu) = (Walk::default(), None, None, None);
+        Self { frame: frame.into(), walk, pace, interval: 0, bursts, cpu, link: PEER_LINK }
     }
 
     /// Uses `count` sources in turn, starting with the frame's: single addresses for IPv4, and /64 prefixes for IPv6.

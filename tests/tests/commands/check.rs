@@ -55,9 +55,7 @@ fn check_of_the_host_names_interfaces_that_cannot_be_limited() {
     let (lo, eth0) = output.stdout.trim_end().split_once('\n').unwrap();
     assert!(lo.starts_with(&format!("{shown}: lo: its driver does not support native XDP: ")), "{lo}");
     let found = format!("{shown}: eth0 already has the XDP program \"pass\" (id {}, native): ", other.program_id());
-    assert!(
-        eth0.starts_with(&found) && eth0.ends_with("`ratelimit attach eth0 --replace` puts ratelimit in its place")
-    );
+    assert!(eth0.starts_with(&found) && eth0.ends_with("`ratelimit attach --replace` puts ratelimit in its place"));
     drop(other);
     folder.write("interfaces = [\"lo\", \"eth0\"]\n[interface.lo]\nmode = \"auto\"\n");
     ratelimit.ok("attach eth0");

@@ -103,9 +103,7 @@ pub enum Error {
         name: String,
     },
     /// The interface carries another XDP program.
-    #[error(
-        "{name} already has {program}: {removal}, and `ratelimit attach {name} --replace` puts ratelimit in its place"
-    )]
+    #[error("{name} already has {program}: {removal}, and `ratelimit attach --replace` puts ratelimit in its place")]
     Taken {
         /// The interface.
         name: String,

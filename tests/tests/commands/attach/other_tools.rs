@@ -39,7 +39,7 @@ fn a_filter_of_xdp_tools_is_explained_and_acts_below_a_bridge_with_ratelimit() {
     let removal = "ip link set dev eth0 xdpdrv off";
     let expected = format!(
         "ratelimit: eth0 already has the XDP program \"xdpfilt_alw_udp\" (id {id}, native), pinned at \
-         /sys/fs/bpf/xdp-filter/programs/eth0/xdpfilt_alw_udp: `{removal}` removes it, and `ratelimit attach eth0 --replace` \
+         /sys/fs/bpf/xdp-filter/programs/eth0/xdpfilt_alw_udp: `{removal}` removes it, and `ratelimit attach --replace` \
          puts ratelimit in its place"
     );
     assert_eq!(ratelimit.fails("attach eth0"), expected);
@@ -96,7 +96,7 @@ fn what_holds_another_program_is_named_with_what_removes_it() {
     });
     let expected = format!(
         "ratelimit: eth0 already has the dispatcher of libxdp (id {id}, native), which runs \"pass\" (id {}): \
-         `xdp-loader unload eth0 --all` removes it with all its programs, and `ratelimit attach eth0 \
+         `xdp-loader unload eth0 --all` removes it with all its programs, and `ratelimit attach \
          --replace` puts ratelimit in its place",
         member.program_id()
     );

@@ -29,7 +29,7 @@ use crate::{
     },
     ssh::{OPEN, Session, Standing},
     text::{prefix::Prefix, service::ServiceName},
-    view::{HitRow, Preview, Seen},
+    view::{HitRow, Preview},
 };
 
 /// The CPU time to find the sources of a rule.
@@ -193,12 +193,4 @@ fn warnings(
     }
     said.dedup();
     Ok(said)
-}
-
-impl Seen {
-    fn add(&mut self, packets: u64, dropped: u64) {
-        self.sources += 1;
-        self.packets = self.packets.saturating_add(packets);
-        self.dropped = self.dropped.saturating_add(dropped);
-    }
 }
