@@ -39,7 +39,7 @@ fn a_list_is_set_replaced_shown_and_deleted_as_a_whole() {
     assert_eq!(lines[3..], ["  ends never", "  set by command"]);
     let expected = json!({
         "name": "drop", "action": "deny", "entries": 3, "addresses": 1, "prefixes": 2,
-        "expires_in_seconds": null, "origin": "command", "file": null, "policy": null,
+        "expires_in_seconds": null, "origin": "command", "file": null, "url": null, "policy": null,
     });
     let mut row = ratelimit.json("list show drop");
     assert_eq!(row["hits"]["packets"], 20);

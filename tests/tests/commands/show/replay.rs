@@ -197,7 +197,7 @@ fn a_capture_is_judged_as_the_limits_are_defined_and_nothing_else_changes() {
     assert!(text.ends_with("the capture ends within a packet, which is left out\n"), "{text}");
     fs::write(&file, pcap(&[], SNAPLEN)).unwrap();
     let text = ratelimit.ok(&format!("replay {} -c {}", file.display(), folder.file().display()));
-    assert!(text.contains("\nno packet was judged: `tcpdump -i NAME -Q in -s 128 -w FILE` captures "), "{text}");
+    assert!(text.contains("\nthe capture has no packet: `tcpdump -i NAME -Q in -s 128 -w FILE` captures "), "{text}");
     for (content, problem) in
         [(&b""[..], "is empty"), (b"no capture at all", "is no capture"), (&[0; 4_096], "is no capture")]
     {

@@ -23,9 +23,9 @@ pub(super) fn of(config: &Config, judged: &Judged) -> Vec<String> {
 /// Returns what the capture lacks.
 fn of_capture(judged: &Judged) -> Vec<String> {
     let mut notes = Vec::new();
-    if judged.tally.total.all.packets == 0 {
+    if judged.tally.total.all.packets + judged.outgoing + judged.short + judged.without_addresses == 0 {
         notes.push(
-            "no packet was judged: `tcpdump -i NAME -Q in -s 128 -w FILE` captures the incoming packets of an interface"
+            "the capture has no packet: `tcpdump -i NAME -Q in -s 128 -w FILE` captures the incoming packets of an interface"
                 .to_owned(),
         );
     }
@@ -174,13 +174,13 @@ mod tests {
 
     #[test]
     fn what_a_capture_lacks_is_said() {
+        begin(&of_capture(&Judged::default()), &["the capture has no packet: `tcpdump -i NAME "]);
         let mut judged =
             Judged { without_addresses: 1, shortened: 2, without_time: 3, begins_now: true, ..Judged::default() };
         judged.tally.rounds = 1;
         begin(
             &of_capture(&judged),
             &[
-                "no packet was judged: ",
                 "captured without their addresses, and not judged: 1 packet. ",
                 "longer than this kernel gives to a program, and shortened: 2 packets",
                 "without a time, and judged at the time of the packet before: 3 packets",
