@@ -62,6 +62,8 @@ pub(crate) enum Question {
     Undo {
         /// Its number.
         number: u64,
+        /// The packets of its rule.
+        place: Place,
         /// Who wants it.
         visitor: Visitor,
     },

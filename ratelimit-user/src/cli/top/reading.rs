@@ -127,6 +127,11 @@ impl<'a> Reader<'a> {
             unknown,
             proves_tcp: control.features & FEATURE_PROVE_TCP != 0,
             refused_as_new: refused.iter().filter(refused_as_new).map(|(_, rate)| rate).sum(),
+            over_unknown: refused
+                .iter()
+                .filter(|(reason, _)| *reason == Reason::OverUnknown)
+                .map(|(_, rate)| rate)
+                .sum(),
             worst: rows.iter().map(Worst::of).collect(),
         };
         let sources: Vec<Row> = rows.iter().zip(&followed).map(|(row, followed)| of_source(row, followed)).collect();

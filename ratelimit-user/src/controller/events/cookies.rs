@@ -64,6 +64,10 @@ impl Cookies {
     pub(super) fn counted(&mut self, counts: Option<Counts>, now: u64) -> Option<What> {
         let counts = counts.unwrap_or(self.last);
         let turn = self.episode.counted(counts.asked(), now);
+        // A new instance counts from zero.
+        if counts.asked() < self.last.asked() {
+            self.before = Counts::default();
+        }
         let before = self.before;
         self.last = counts;
         if self.is_idle() {

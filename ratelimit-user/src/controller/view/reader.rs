@@ -88,7 +88,9 @@ impl Reader {
             Question::Change { wanted, before, visitor } => {
                 return self.desk.change(&self.pins, wanted, before.as_deref(), visitor);
             }
-            Question::Undo { number, visitor } => return self.desk.undo(&self.pins, *number, visitor),
+            Question::Undo { number, place, visitor } => {
+                return self.desk.undo(&self.pins, *number, place, visitor);
+            }
             _ => {}
         }
         let view = View::open(&self.pins)?;

@@ -76,11 +76,12 @@ impl Service {
     /// Applies a prepared table. Returns what has changed.
     pub(crate) fn commit(&mut self, Prepared { view, socket }: Prepared) -> Vec<Difference> {
         let changes = changes(self.open.as_ref().map(|open| &open.view), view.as_ref());
-        self.desk.allow(view.as_ref().is_some_and(|view| view.changes));
         let Some(view) = view else {
+            self.desk.allow(false);
             self.open = None;
             return changes;
         };
+        let mut allows = view.changes;
         match (socket, &mut self.open) {
             (Socket::New(Bound { listener, file }), _) => {
                 let reader = Arc::new(Reader::of(&self.pins, &self.desk));
@@ -93,14 +94,16 @@ impl Service {
             }
             (Socket::Given(group), Some(open)) => {
                 let given = group_socket::give(&view.socket, &group);
-                // The next reload gives it again.
+                // The next reload gives it again. Until then, members of the old group only read.
+                allows &= given.is_ok();
                 let group = if given.is_ok() { view.group.clone() } else { open.view.group.clone() };
                 given.unwrap_or_else(|error| say(Level::Warning, &format!("view: {error}")));
-                open.view = View { group, ..view };
+                open.view = View { group, changes: allows, ..view };
             }
             (_, Some(open)) => open.view = view,
             (_, None) => {}
         }
+        self.desk.allow(allows);
         changes
     }
 }

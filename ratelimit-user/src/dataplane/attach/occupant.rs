@@ -83,9 +83,9 @@ impl Occupant {
         Self { interface: interface.name.clone(), id, mode, name, members, holder, pin: pins.program }
     }
 
-    /// Returns whether it is the program of an instance of ratelimit.
-    pub(crate) fn is_instance(&self) -> bool {
-        matches!(self.holder, LinkHolder::Instance(_))
+    /// Returns whether it is the program of an instance of ratelimit, as far as this process may see.
+    pub(crate) fn may_be_instance(&self) -> bool {
+        matches!(self.holder, LinkHolder::Instance(_) | LinkHolder::Unknown)
     }
 
     /// Returns the error of an attach that finds it.

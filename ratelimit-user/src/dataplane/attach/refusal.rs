@@ -12,9 +12,9 @@ pub(crate) fn refusal(interface: &Interface, mode: Option<Mode>) -> Option<Error
         return Some(error);
     }
     if let Some(program) = interface.program {
-        // An instance keeps its mode.
+        // An instance keeps its mode. Without privileges, nobody knows.
         let occupant = Occupant::of(interface, program);
-        return (!occupant.is_instance()).then(|| occupant.taken());
+        return (!occupant.may_be_instance()).then(|| occupant.taken());
     }
     let is_native = mode.is_none_or(|mode| mode == Mode::Native);
     let cannot = || xdp_features(interface.index).is_some_and(|can| !can.native);

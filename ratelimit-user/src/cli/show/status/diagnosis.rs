@@ -37,6 +37,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) proves_tcp: bool,
     /// Packets per second that are refused because their source is new.
     pub(crate) refused_as_new: u64,
+    /// Those of them that exceed the rate of unknown sources.
+    pub(crate) over_unknown: u64,
     /// The sources with the most refused packets per second.
     pub(crate) worst: Vec<Worst<'a>>,
 }
@@ -115,10 +117,10 @@ fn new_sources(facts: &Facts<'_>) -> Option<String> {
     let are_refused = facts.refused_as_new * 2 > all;
     let are_seen_once = facts.sources >= MANY && facts.seen_once * 2 > facts.sources;
     let what = if all < FLOOD {
-        if !are_refused {
+        if facts.over_unknown * 2 <= all {
             return None;
         }
-        format!("{} packets/s are refused because their sources are new.", amount(facts.refused_as_new))
+        format!("{} packets/s are refused because their sources are unknown.", amount(facts.over_unknown))
     } else if are_refused || are_seen_once {
         // Refused sources have no bucket, so they are not counted.
         let is_counted = facts.sources >= MANY;
@@ -194,10 +196,12 @@ mod tests {
         let refused = Facts { sources: 10, seen_once: 0, refused_as_new: 80_000, now: packets(10, 90_000, 0), ..flood };
         assert!(of(&refused).starts_with("90,010 packets/s from many sources, most seen once: likely forged."));
         // A few are not listed by `sources` either.
-        let few = of(&Facts { refused_as_new: 2_900, now: packets(200, 2_900, 0), unknown: Some(200), ..refused });
-        assert!(
-            few.starts_with("2900 packets/s are refused because their sources are new. Unknown sources have 200/s")
-        );
+        let few = Facts { over_unknown: 2_900, now: packets(200, 2_900, 0), unknown: Some(200), ..refused };
+        let text = of(&few);
+        let expected =
+            "2900 packets/s are refused because their sources are unknown. Unknown sources have 200/s in total.";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(!of(&Facts { over_unknown: 10, ..few }).contains("Unknown sources"));
     }
 
     #[test]

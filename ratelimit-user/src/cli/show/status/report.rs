@@ -193,6 +193,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         unknown: unknown.as_ref().map(|unknown| unknown.per_second),
         proves_tcp: is_on(FEATURE_PROVE_TCP),
         refused_as_new: refused.iter().filter(refused_as_new).map(|(_, rate)| rate).sum(),
+        over_unknown: refused.iter().filter(|(reason, _)| *reason == Reason::OverUnknown).map(|(_, rate)| rate).sum(),
         worst: worst.iter().map(Worst::of).collect(),
     };
     Ok(Status {

@@ -4,6 +4,7 @@
 mod effect;
 mod plan;
 mod preview;
+mod refusals;
 mod remembered;
 
 use std::{
@@ -18,10 +19,14 @@ use tokio::{sync::Notify, task::spawn_blocking, time::timeout};
 
 use self::{
     plan::{Plan, target, terms, words},
+    refusals::{BANNED, forbidden, in_words, refused},
     remembered::{Done, Remembered},
 };
 use crate::{
-    controller::events::changes::record_of_console,
+    controller::{
+        events::changes::record_of_console,
+        notify::journal::{Level, say},
+    },
     dataplane::{
         Error, Instance,
         instance::read_only::View,
@@ -30,8 +35,8 @@ use crate::{
         tables::open::Tables,
     },
     ssh::{self, Session},
-    text::{excerpt::escaped, service::ServiceName},
-    view::{Answer, Changed, Place, Refusal, RefusalKind, RuleState, Visitor, Wanted},
+    text::service::ServiceName,
+    view::{Answer, Changed, Place, RefusalKind, RuleState, Visitor, Wanted},
 };
 
 /// The CPU time of a look at all sources, each minute and before a preview.
@@ -108,7 +113,8 @@ impl Desk {
             Ok(target) => target,
             Err(text) => return Ok(refused(RefusalKind::Wrong, text)),
         };
-        let rule = list::get(tables, target)?;
+        let ban = list::ban(tables, target)?;
+        let rule = if ban.is_some() { ban } else { list::get(tables, target)? };
         let (terms, problem) =
             rule.as_ref().map(terms).transpose().map_or_else(|why| (None, Some(why)), |terms| (terms, None));
         let words = rule.as_ref().map(words);
@@ -124,6 +130,9 @@ impl Desk {
         // The minute that is not over counts too.
         self.look(pins)?;
         let planned = target(&wanted.place).and_then(|target| {
+            if list::ban(tables, target).map_err(|error| error.to_string())?.is_some() {
+                return Err(BANNED.to_owned());
+            }
             let existing = list::get(tables, target).map_err(|error| error.to_string())?;
             let plan = Plan::of(wanted, target, existing.as_ref())?;
             Ok((plan, existing))
@@ -158,6 +167,9 @@ impl Desk {
             Err(text) => return Ok(refused(RefusalKind::Wrong, text)),
         };
         let mut instance = Instance::open_in_force(pins)?;
+        if let Some(answer) = self.changes_nothing(&instance.tables, target)? {
+            return Ok(answer);
+        }
         let existing = list::get(&instance.tables, target)?;
         let now = existing.as_ref().map(words);
         if now.as_deref() != before {
@@ -173,23 +185,27 @@ impl Desk {
             Err(text) => return Ok(refused(RefusalKind::Wrong, text)),
         };
         let mut done = Done::begin(target, existing, &visitor.name, plan.command);
-        Ok(match self.make(&mut instance, &plan.change, visitor, &mut done)? {
-            Ok(()) => self.remember(pins, done, &wanted.place),
+        Ok(match self.make(&mut instance, plan.change, visitor, &mut done)? {
+            Ok(()) => self.remember(done, &wanted.place),
             Err(answer) => answer,
         })
     }
 
     /// Takes back a change, if its rule has not changed since.
-    pub(super) fn undo(&self, pins: &Path, number: u64, visitor: &Visitor) -> Result<Answer> {
+    pub(super) fn undo(&self, pins: &Path, number: u64, of: &Place, visitor: &Visitor) -> Result<Answer> {
         if let Some(forbidden) = self.forbidden() {
             return Ok(forbidden);
         }
         let mut instance = Instance::open_in_force(pins)?;
         let conflict = |text: &str| Ok(refused(RefusalKind::Conflict, format!("Nothing was changed: {text}")));
         let found = self.kept().remembered.get(number).map(|last| (last.target, last.after.clone(), last.back()));
+        let found = found.filter(|(found, ..)| target(of).as_ref() == Ok(found));
         let Some((target, after, (back, what))) = found else {
             return conflict("the daemon remembers no such change. Read the rule again.");
         };
+        if let Some(answer) = self.changes_nothing(&instance.tables, target)? {
+            return Ok(answer);
+        }
         let existing = list::get(&instance.tables, target)?;
         let now = existing.as_ref().map(words);
         if now != after {
@@ -201,37 +217,53 @@ impl Desk {
             Err(text) => return conflict(text),
         };
         let mut done = Done::begin(target, existing, &visitor.name, what);
-        Ok(match self.make(&mut instance, &change, visitor, &mut done)? {
-            Ok(()) => self.remember(pins, done, &place(target)),
+        Ok(match self.make(&mut instance, change, visitor, &mut done)? {
+            Ok(()) => self.remember(done, &place(target)),
             Err(answer) => answer,
         })
+    }
+
+    /// Returns why nothing may change under the lock: a reload may have come before, or a ban.
+    fn changes_nothing(&self, tables: &Tables, target: Target) -> Result<Option<Answer>> {
+        let is_banned = list::ban(tables, target)?.is_some();
+        let banned = || refused(RefusalKind::Conflict, format!("Nothing was changed: {BANNED}"));
+        Ok(self.forbidden().or_else(|| is_banned.then(banned)))
     }
 
     /// Makes a change of rules, unless it shuts out a session or the visitor.
     fn make(
         &self,
         instance: &mut Instance,
-        change: &Change,
+        change: Change,
         visitor: &Visitor,
         done: &mut Done,
     ) -> Result<Result<(), Answer>> {
+        // A ban that has come meanwhile stays too.
+        let change = Change { keeps_bans: true, ..change };
+        let record = |done: &Done, instance: &Instance| {
+            if let Err(error) = record_of_console(instance.pins(), &done.by, &done.what) {
+                say(Level::Warning, &format!("view: a change is not in the log: {error}"));
+            }
+        };
         let guard = ssh::Guard::of_visitor(&instance.tables, self.sessions(), connection(visitor))?;
-        match instance.change(change, &mut |_| {}, &|tables| guard.check(tables)) {
-            Ok(_) => {}
+        match instance.change(&change, &mut |_| {}, &|tables| guard.check(tables)) {
+            Ok(_) => record(done, instance),
             // The next command puts it in force.
-            Err(error @ Error::Written { .. }) => return Err(error.into()),
+            Err(error @ Error::Written { .. }) => {
+                record(done, instance);
+                return Err(error.into());
+            }
             Err(error @ (Error::ShutOut { .. } | Error::Allowed(_))) => {
                 return Ok(Err(refused(RefusalKind::Conflict, format!("{error}."))));
             }
             Err(error) => return Ok(Err(refused(RefusalKind::Wrong, format!("Nothing was changed: {error}.")))),
         }
-        done.end(list::get(&instance.tables, done.target)?.as_ref().map(words));
+        // A rule that cannot be read has no way back, but it is in force.
+        done.end(list::get(&instance.tables, done.target).ok().flatten().as_ref().map(words));
         Ok(Ok(()))
     }
 
-    fn remember(&self, pins: &Path, done: Done, place: &Place) -> Answer {
-        // The change itself is done.
-        let _ = record_of_console(pins, &done.by, &done.what);
+    fn remember(&self, done: Done, place: &Place) -> Answer {
         let number = self.kept().remembered.add(done);
         Answer::Changed(Changed { number, place: place.clone() })
     }
@@ -247,19 +279,6 @@ fn connection(visitor: &Visitor) -> Option<Session> {
     let (peer, port) = visitor.connection?;
     let peer = peer.to_canonical();
     (!peer.is_loopback()).then_some(Session { peer, port })
-}
-
-fn forbidden() -> Answer {
-    let text = "The daemon takes no changes here. Its operator can add `changes = true` to the table [view].";
-    refused(RefusalKind::Forbidden, text.to_owned())
-}
-
-fn refused(kind: RefusalKind, text: String) -> Answer {
-    Answer::Refused(Refusal { kind, text: escaped(&text) })
-}
-
-fn in_words(rule: Option<&str>) -> String {
-    rule.map_or_else(|| "no rule".to_owned(), |words| format!("`{words}`"))
 }
 
 /// Returns a target in words.

@@ -1,6 +1,7 @@
 //! What a change wants, as the change of rules that a command makes.
 
 use clap::{Parser as _, error::ContextKind};
+use jiff::Timestamp;
 use ratelimit_common::{
     identity::service::Service,
     limits::{
@@ -65,8 +66,11 @@ pub(super) fn words(rule: &Listed) -> String {
     if let Some(name) = rule.spec.name() {
         text += &format!(", policy {name}");
     }
-    if rule.expires_in.is_some() {
-        text += ", ends by itself";
+    if let Some(left) = rule.expires_in {
+        let end = Timestamp::now().as_millisecond().saturating_add(i64::try_from(left.as_millis()).unwrap_or(i64::MAX));
+        // Each reading has another millisecond.
+        let end = Timestamp::from_second(end.saturating_add(500) / 1_000);
+        text += &end.map_or_else(|_| ", ends by itself".to_owned(), |end| format!(", ends at {end}"));
     }
     if let Some(covered) = &rule.covers {
         text += &format!(", then {} again", write::spec(&covered.spec));

@@ -90,7 +90,9 @@ fn back_to(rule: &Listed, read: u64) -> Result<Change, &'static str> {
 impl Remembered {
     /// Adds a change. Returns its number.
     pub(super) fn add(&mut self, done: Done) -> u64 {
-        self.last += 1;
+        // Pages outlast the daemon. So a number of an earlier daemon is none of this one.
+        let now = u64::try_from(Timestamp::now().as_microsecond()).unwrap_or_default();
+        self.last = now.max(self.last + 1);
         // Only the last change of a rule has a way back.
         self.done.retain(|other| other.target != done.target);
         self.done.push_back(Done { number: self.last, ..done });
@@ -120,11 +122,14 @@ mod tests {
         let mut remembered = Remembered::default();
         let target = |number: usize| format!("10.0.0.{number}").parse::<Target>().unwrap();
         let mut add = |number| remembered.add(Done::begin(target(number), None, "token:a", String::new()));
-        assert_eq!((add(1), add(1), add(2)), (1, 2, 3));
+        let [first, second, third] = [add(1), add(1), add(2)];
+        assert!(first < second && second < third);
         (3..=MOST).for_each(|number| _ = add(number));
-        assert!(remembered.get(1).is_none() && remembered.get(2).is_some());
+        assert!(remembered.get(first).is_none() && remembered.get(second).is_some());
         remembered.add(Done::begin(target(MOST + 1), None, "token:a", String::new()));
-        assert!(remembered.get(2).is_none() && remembered.last_of(target(2)).is_some());
+        assert!(remembered.get(second).is_none() && remembered.last_of(target(2)).is_some());
+        // A later daemon begins with higher numbers.
+        assert!(Remembered::default().add(Done::begin(target(1), None, "token:a", String::new())) > third);
         assert_eq!(remembered.done.len(), MOST);
     }
 }

@@ -73,7 +73,8 @@ pub(in crate::serve::console) async fn apply(console: &Console, call: &Call) -> 
 /// Takes a change back. It fails if the rule has changed since.
 pub(in crate::serve::console) async fn undo(console: &Console, call: &Call) -> Response {
     let number = call.form.number("number").unwrap_or_default();
-    change(console, call, &Question::Undo { number, visitor: asker(console, call) }).await
+    let place = place(&call.form).unwrap_or_default();
+    change(console, call, &Question::Undo { number, place, visitor: asker(console, call) }).await
 }
 
 async fn change(console: &Console, call: &Call, question: &Question) -> Response {

@@ -76,7 +76,7 @@ fn content(visitor: &Visitor, place: &Place, state: &RuleState, done: Option<u64
             }
             @if let Some(problem) = &state.problem { p { (problem) } }
         }
-        @if let Some(last) = &state.last { (last_change(visitor, last)) }
+        @if let Some(last) = &state.last { (last_change(visitor, place, last)) }
         @if state.problem.is_none() {
             section {
                 h2 { "Change" }
@@ -98,14 +98,14 @@ fn content(visitor: &Visitor, place: &Place, state: &RuleState, done: Option<u64
     }
 }
 
-fn last_change(visitor: &Visitor, last: &LastChange) -> Markup {
+fn last_change(visitor: &Visitor, place: &Place, last: &LastChange) -> Markup {
     html! {
         section {
             h2 { "Last change in the console" }
             p class="dim" { (moment(&last.at)) " by " (last.by) ": " code { (last.what) } }
             (difference(last.before.as_deref(), last.after.as_deref()))
             form method="post" action="/console/packets/undo" {
-                (csrf(visitor))
+                (csrf(visitor)) (hidden_place(place))
                 input type="hidden" name="number" value=(last.number);
                 button class="plain" { "Undo this change" }
             }
