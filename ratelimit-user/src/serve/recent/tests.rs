@@ -68,7 +68,8 @@ fn a_flood_of_clients_leaves_whole_histories_of_some_of_them_within_the_bounds()
     assert_eq!(sample.requests.len(), recent.requests.load(Relaxed));
     let found = replayed(&recent, "key = \"user\"\nlimits = \"1/h\"", 4 * SECOND);
     assert_eq!(found.requests, 4 * found.clients as u64);
-    assert!(found.clients > 10_000, "{}", found.clients);
+    // One of four is expected, with a standard deviation below 100.
+    assert!(found.clients > 9_400, "{}", found.clients);
 }
 
 #[test]

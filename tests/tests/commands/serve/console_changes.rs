@@ -140,31 +140,34 @@ fn a_limit_is_previewed_confirmed_held_by_the_kernel_and_undone() {
         text(&answer).contains("It was `10/m per source") && text(&answer).contains("is `20/m per source"),
         "{answer:?}"
     );
-    let answer = stage.edge.post("/console/packets/undo", &format!("number={number}"));
+    let answer = stage.edge.post("/console/packets/undo", &format!("{SOURCE}&number={number}"));
     assert!(answer.status == 409 && text(&answer).contains("the rule has changed since"), "{answer:?}");
 
     // A change of one field keeps the rest, and its way back restores it.
     stage.ratelimit.ok("limit set 10.9.0.0/24 --packets 20/m --burst 7 --parent /16=1000/s --comment mine");
     let (page, number) = stage.apply(&format!("{SOURCE}&kind=limit&packets=30%2Fm&burst=7&comment=mine"));
     assert!(page.contains("30/m per source, burst 7; parents /16=1000/s, comment &quot;mine&quot;"), "{page}");
-    let (page, again) = stage.done(&stage.edge.post("/console/packets/undo", &format!("number={number}")));
+    let (page, again) = stage.done(&stage.edge.post("/console/packets/undo", &format!("{SOURCE}&number={number}")));
     assert!(page.contains("20/m per source, burst 7; parents /16=1000/s, comment &quot;mine&quot;"), "{page}");
-    assert_eq!(stage.edge.post("/console/packets/undo", &format!("number={number}")).status, 409);
+    assert_eq!(stage.edge.post("/console/packets/undo", &format!("{SOURCE}&number={number}")).status, 409);
     // The way back has one itself.
-    let (page, _) = stage.done(&stage.edge.post("/console/packets/undo", &format!("number={again}")));
+    let (page, _) = stage.done(&stage.edge.post("/console/packets/undo", &format!("{SOURCE}&number={again}")));
     assert!(page.contains("30/m per source"), "{page}");
 
     // A deletion, and its way back.
     let (page, number) = stage.apply(&format!("{SOURCE}&delete=true"));
     assert!(page.contains("There is no such rule.") && !stage.limits().contains("10.9.0.0/24"), "{page}");
-    stage.done(&stage.edge.post("/console/packets/undo", &format!("number={number}")));
+    stage.done(&stage.edge.post("/console/packets/undo", &format!("{SOURCE}&number={number}")));
     assert!(stage.limits().contains("10.9.0.0/24"), "{}", stage.limits());
 
     // The limit of all others, which the file has set.
     let default = "sources=default&service=";
     let (page, number) = stage.apply(&format!("{default}&kind=limit&packets=200%2Fs"));
     assert!(page.contains("200/s per source") && page.contains("set by a command"), "{page}");
-    let (page, _) = stage.done(&stage.edge.post("/console/packets/undo", &format!("number={number}")));
+    // A number is good for its own rule.
+    let answer = stage.edge.post("/console/packets/undo", &format!("{SOURCE}&number={number}"));
+    assert!(answer.status == 409 && text(&answer).contains("remembers no such change"), "{answer:?}");
+    let (page, _) = stage.done(&stage.edge.post("/console/packets/undo", &format!("{default}&number={number}")));
     assert!(page.contains("100/s per source, burst 100, set by the file of the daemon"), "{page}");
     // A service.
     let (page, _) = stage.apply("sources=default&service=udp%2F53&kind=limit&packets=50%2Fs&over-limit=shadow");
@@ -199,7 +202,7 @@ fn a_source_is_denied_and_allowed_again_with_the_name_of_the_user() {
     let rules = stage.edge.page("/console/packets/rules?q=noisy");
     assert!(rules.contains("href=\"/console/packets/rule?sources=10.9.0.2&amp;service=\""), "{rules}");
     assert!(bob.page("/console/packets/changes").contains("console user:bob@example.org"));
-    stage.done(&bob.post("/console/packets/undo", &format!("number={number}")));
+    stage.done(&bob.post("/console/packets/undo", &format!("sources=10.9.0.2&service=&number={number}")));
     Flood::of(Frame::ack(PEER_IPV4, 80)).send(&sandbox, 50);
     assert!(stage.passed() > before, "the source is still denied");
     // A rule allow is replaced by no other, as with commands.
@@ -208,6 +211,29 @@ fn a_source_is_denied_and_allowed_again_with_the_name_of_the_user() {
     let deny = format!("sources=10.9.0.2&kind=deny&before={}", encoded(&before));
     let answer = stage.edge.post("/console/packets/apply", &deny);
     assert!(answer.status == 409 && text(&answer).contains("rule allow"), "{answer:?}");
+    stage.end();
+}
+
+#[test]
+fn a_ban_stays_whatever_the_console_changes() {
+    let sandbox = Sandbox::new();
+    let stage = Stage::start(&sandbox, None);
+    stage.ratelimit.ok("limit set 10.9.0.2 --packets 1/m --burst 1 --ban 10m --ban-after 1");
+    Flood::of(Frame::ack(PEER_IPV4, 80)).send(&sandbox, 20);
+    let bans = || stage.ratelimit.ok("deny list");
+    let before = bans();
+    assert!(before.contains("10.9.0.2"), "{before}");
+    let page = stage.edge.page("/console/packets/rule?sources=10.9.0.2&service=");
+    assert!(page.contains("Only commands change this rule."), "{page}");
+    for fields in ["kind=deny", "kind=limit&packets=5%2Fs", "delete=true"] {
+        for path in ["preview", "apply"] {
+            let answer = stage.edge.post(&format!("/console/packets/{path}"), &format!("sources=10.9.0.2&{fields}"));
+            assert!(answer.status >= 400 && text(&answer).contains("Only commands end a ban."), "{answer:?}");
+        }
+    }
+    // A change of others leaves it too.
+    stage.apply("sources=10.9.0.0%2F24&service=&kind=limit&packets=10%2Fm");
+    assert!(bans().contains("10.9.0.2"));
     stage.end();
 }
 

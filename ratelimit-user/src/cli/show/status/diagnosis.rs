@@ -199,7 +199,7 @@ mod tests {
         let few = Facts { over_unknown: 2_900, now: packets(200, 2_900, 0), unknown: Some(200), ..refused };
         let text = of(&few);
         let expected =
-            "2900 packets/s are refused because their sources are unknown. Unknown sources have 200/s in total.";
+            "2,900 packets/s are refused because their sources are unknown. Unknown sources have 200/s in total.";
         assert!(text.starts_with(expected), "{text}");
         assert!(!of(&Facts { over_unknown: 10, ..few }).contains("Unknown sources"));
     }

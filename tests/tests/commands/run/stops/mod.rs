@@ -15,7 +15,7 @@ use std::{
 };
 
 use ratelimit_tests::{Daemon, Folder, PEER_IPV4, PEER_IPV6, Ratelimit, Sandbox, VICTIM_IPV4, VICTIM_IPV6};
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::net::{AddressFamily, Shutdown, SocketType, bind, connect, shutdown, socket};
 use serde_json::{Value, json};
 
 use super::limits;
@@ -104,11 +104,15 @@ fn a_client_of_a_proven_connection_would_be_stopped_once_and_no_rule_changes() {
     let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
     let mut daemon = start(&sandbox, &ratelimit, &folder, &file(&folder, ""));
     let before = limits(&ratelimit);
-    let connection = Connection::from(&sandbox, &listener(&sandbox, VICTIM_IPV4), PEER_IPV4);
+    let listening = listener(&sandbox, VICTIM_IPV4);
+    let connection = Connection::from(&sandbox, &listening, PEER_IPV4);
+    // A process that another test is starting may have the socket for a moment.
+    shutdown(&listening, Shutdown::Both).unwrap();
+    drop(listening);
     let peer = connection.accepted.peer_addr().unwrap();
     let request = connection.request(None);
     let expected = json!({ "outcome": "would-stop", "source": "10.9.0.2", "port": 8_443, "seconds": 10, "times": 1 });
-    // The listening socket is closed by now, so the request is no proof.
+    // Nobody listens by now, so the request is no proof.
     refused(&folder, &request, "not-established", "10.9.0.1:8443");
     let again = listener(&sandbox, VICTIM_IPV4);
     let mut events = Events::start(&sandbox, &ratelimit, "-n 3 --json");
