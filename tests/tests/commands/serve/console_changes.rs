@@ -221,17 +221,12 @@ fn a_ban_stays_whatever_the_console_changes() {
     stage.ratelimit.ok("limit set 10.9.0.2 --packets 1/m --burst 1 --ban 10m --ban-after 1");
     Flood::of(Frame::ack(PEER_IPV4, 80)).send(&sandbox, 20);
     let bans = || stage.ratelimit.ok("deny list");
-    let before = bans();
-    assert!(before.contains("10.9.0.2"), "{before}");
-    let page = stage.edge.page("/console/packets/rule?sources=10.9.0.2&service=");
-    assert!(page.contains("Only commands change this rule."), "{page}");
+    assert!(bans().contains("10.9.0.2"));
+    assert!(stage.edge.page("/console/packets/rule?sources=10.9.0.2").contains("Only commands change this rule."));
     for fields in ["kind=deny", "kind=limit&packets=5%2Fs", "delete=true"] {
-        for path in ["preview", "apply"] {
-            let answer = stage.edge.post(&format!("/console/packets/{path}"), &format!("sources=10.9.0.2&{fields}"));
-            assert!(answer.status >= 400 && text(&answer).contains("Only commands end a ban."), "{answer:?}");
-        }
+        let answer = stage.edge.post("/console/packets/apply", &format!("sources=10.9.0.2&{fields}"));
+        assert!(answer.status == 409 && text(&answer).contains("Only commands end a ban."), "{answer:?}");
     }
-    // A change of others leaves it too.
     stage.apply("sources=10.9.0.0%2F24&service=&kind=limit&packets=10%2Fm");
     assert!(bans().contains("10.9.0.2"));
     stage.end();
