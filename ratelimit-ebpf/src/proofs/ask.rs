@@ -116,9 +116,11 @@ fn answer(ctx: *mut xdp_md, connection: &mut Connection, context: &Context, leng
     if settings::is_on(&settings::SHADOW_ON) || !budget::take_cookie(context.hash, context.tick) {
         return Proof::Refused;
     }
+    // Before the cookie, which forgets the sender: rules of routes can depend on it.
+    if forwarded::is_forwarded(ctx, connection) != 0 {
+        return Proof::Refused;
+    }
     let cookie = cookie::generate_cookie(ctx, connection);
-    let is_sent = cookie >= 0
-        && forwarded::is_forwarded(ctx, connection) == 0
-        && syn_ack::send_back(&XdpContext::new(ctx), length, cookie as u32);
+    let is_sent = cookie >= 0 && syn_ack::send_back(&XdpContext::new(ctx), length, cookie as u32);
     if is_sent { Proof::Answered } else { Proof::Refused }
 }

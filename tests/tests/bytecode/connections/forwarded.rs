@@ -15,7 +15,9 @@ use super::{
 };
 
 /// Addresses behind the victim: one on its link, one without a neighbour, and one that a route refuses.
-const OTHERS: [&str; 6] = ["10.9.0.2", "10.9.0.77", "192.0.2.1", "fd00:9::2", "fd00:9::77", "2001:db8:1::1"];
+/// The last one has a route for this sender alone.
+const OTHERS: [&str; 7] =
+    ["10.9.0.2", "10.9.0.77", "192.0.2.1", "fd00:9::2", "fd00:9::77", "2001:db8:1::1", "203.0.113.9"];
 
 /// Makes the victim a router, or a host that forwards nothing.
 fn forward(is_on: bool) {
@@ -37,6 +39,9 @@ fn a_router_answers_no_syn_that_it_forwards() {
         always();
         sandbox.ip("route add blackhole 192.0.2.0/24");
         sandbox.ip("-6 route add blackhole 2001:db8:1::/48");
+        sandbox.ip("route del default");
+        sandbox.ip("rule add from 10.77.0.0/16 lookup 100");
+        sandbox.ip("route add 203.0.113.0/24 dev eth0 table 100");
         let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let own = [VICTIM_IPV4.into(), VICTIM_IPV6.into()];
