@@ -1,13 +1,9 @@
 //! What a change of a rule for packets would have done, in words.
 
-use std::time::Duration;
-
 use maud::{Markup, html};
 
-use crate::{
-    text::units::write_duration,
-    view::{Effect, Preview, Seen},
-};
+use super::preview::span;
+use crate::view::{Effect, Preview, Seen};
 
 /// Shows what differs.
 pub(in crate::serve::console) fn difference(before: Option<&str>, after: Option<&str>) -> Markup {
@@ -83,13 +79,6 @@ fn sentences(preview: &Preview) -> Vec<String> {
         ));
     }
     said
-}
-
-fn span(seconds: u64) -> String {
-    match seconds {
-        3_540.. => "the last hour".to_owned(),
-        _ => format!("the last {}", write_duration(Duration::from_secs(seconds.max(1)))),
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::{
 /// Says how many clients and requests a rule would have refused.
 pub(in crate::serve::console) fn in_words(rule: &str, replayed: &Replayed, sample: &Sample) -> String {
     let Replayed { clients, requests, hit, refused, .. } = replayed;
-    let span = span(sample);
+    let span = span(sample.span.as_secs());
     if *clients == 0 {
         return format!("{rule} counts no request in {span}.");
     }
@@ -42,12 +42,11 @@ pub(in crate::serve::console) fn bounds(sample: &Sample) -> Option<String> {
     (!said.is_empty()).then(|| said.join(" "))
 }
 
-fn span(sample: &Sample) -> String {
-    let seconds = sample.span.as_secs();
-    if seconds >= 3_599 {
-        "the last hour".to_owned()
-    } else {
-        format!("the last {}", write_duration(Duration::from_secs(seconds.max(1))))
+/// Returns the time of a preview in words. The daemon looks once in a minute.
+pub(super) fn span(seconds: u64) -> String {
+    match seconds {
+        3_540.. => "the last hour".to_owned(),
+        _ => format!("the last {}", write_duration(Duration::from_secs(seconds.max(1)))),
     }
 }
 
