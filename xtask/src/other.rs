@@ -32,7 +32,7 @@ const TEXTS: [(&str, &str, &str); 6] = [
     ("ratelimit-build/src/object_file.rs", ".join(\"kernel\")", ".join(\"kernel-other\")"),
     // A control entry grows.
     ("ratelimit-common/src", "    pub seal: u32,\n", "    pub seal: u32,\n    /// Zero.\n    pub more: u64,\n"),
-    ("ratelimit-common/src", "boundary!(Control, size 296)", "boundary!(Control, size 304)"),
+    ("ratelimit-common/src", "boundary!(Control, size 304)", "boundary!(Control, size 312)"),
 ];
 
 /// Fields that come first in their structure: the file or folder, and the field.
@@ -71,6 +71,8 @@ pub(crate) fn build() -> Result<()> {
         }
     }
     let mut cargo = run::cargo();
+    // Nobody needs lints of these sources.
+    cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
     // Not locked: cargo removes from its Cargo.lock the crates that only tests need.
     cargo.args(["build", "--offline", "--quiet", "--workspace", "--bin", "ratelimit-other"]);
     cargo.arg("--target-dir").arg(folder.with_file_name(""));

@@ -3,7 +3,7 @@
 use crate::{boundary, meters::gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 21;
+pub const ABI_VERSION: u32 = 22;
 
 /// The entry of the control map. The fields that every packet reads come first, in two cache lines.
 #[repr(C)]
@@ -75,8 +75,10 @@ pub struct Control {
     /// [Slots](crate::rules::list::Slots) of the lists in force: the first in even generations of the rules, the second
     /// in odd ones. They differ only while a list changes.
     pub lists: [u64; 2],
+    /// Largest TCP segments over IPv4 and IPv6 that all routes accept; 0 if none says less than the interfaces.
+    pub segments: [u32; 2],
 }
-boundary!(Control, size 296);
+boundary!(Control, size 304);
 
 impl Control {
     /// Returns the slots in force in a generation of the rules. A change of lists prepares the next generation, so that

@@ -11,7 +11,7 @@ use super::{
     checksum::{Sum, put, words},
     ipv4, ipv6, link, tcp,
 };
-use crate::{packet::frame::Packet, parse::ethernet};
+use crate::{maps::control, packet::frame::Packet, parse::ethernet};
 
 /// Bytes of the option with the maximum segment size.
 const OPTION: usize = 4;
@@ -104,7 +104,8 @@ fn has_options([_, _, _, control, _]: [u32; 5]) -> bool {
     control.to_ne_bytes()[0] >> 4 > (tcp::LENGTH / 4) as u8
 }
 
-/// Ends the answer to a SYN with options. It says the largest segment that fits into a frame of the interface.
+/// Ends the answer to a SYN with options. It says the largest segment that fits into a frame of the interface, and that
+/// every route accepts.
 #[inline(always)]
 fn long(
     ctx: &XdpContext,
@@ -118,8 +119,10 @@ fn long(
     let mut mtu = 0_u32;
     // SAFETY: the context is the one that the kernel has given. It writes the number, and compares nothing that counts.
     let _ = unsafe { bpf_check_mtu(ctx.ctx.cast(), 0, &raw mut mtu, 0, 0) };
-    let size = (mtu as usize).checked_sub(ip + tcp::LENGTH)?.min(usize::from(u16::MAX)) as u16;
-    let option = tcp::maximum_segment(size);
+    let size = (mtu as usize).checked_sub(ip + tcp::LENGTH)?.min(usize::from(u16::MAX)) as u32;
+    let [over_ipv4, over_ipv6] = control::get()?.segments;
+    let accepted = if ip == Ipv6Hdr::LEN { over_ipv6 } else { over_ipv4 };
+    let option = tcp::maximum_segment(if accepted == 0 { size } else { size.min(accepted) } as u16);
     let segment = tcp::syn_ack(header, cookie, LENGTH / 4);
     let segment = tcp::sealed(segment, sum.add_pseudo(LENGTH as u16, TCP).add(option));
     put(&mut packet, begin, segment)?;

@@ -7,6 +7,9 @@ use anyhow::Result;
 
 use crate::{other, run, setup, target};
 
+/// The modules of tests that kill commands at each system call.
+const KILLED: [&str; 3] = ["crash::", "many::interrupted::", "attach::replace::"];
+
 /// Makes every command with a case fail or die at each system call that changes something. A text chooses the commands
 /// that contain it.
 pub(crate) fn system_calls(command: Option<&str>) -> Result<()> {
@@ -15,7 +18,8 @@ pub(crate) fn system_calls(command: Option<&str>) -> Result<()> {
     build(&["ratelimit"])?;
     other::build()?;
     let mut tests = run::cargo();
-    tests.args(["test", "--locked", "--workspace", "--test", "commands", "--", "--ignored", "--nocapture", "crash::"]);
+    tests.args(["test", "--locked", "--workspace", "--test", "commands", "--", "--ignored", "--nocapture"]);
+    tests.args(KILLED);
     tests.envs(command.map(|command| ("CRASH_COMMAND", command)));
     run::run(&mut tests)
 }

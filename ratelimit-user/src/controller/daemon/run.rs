@@ -46,6 +46,9 @@ use crate::{
 /// How long a command may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The time between two looks at the routes.
+const ROUTES: Duration = Duration::from_secs(10);
+
 /// The largest request in bytes: all shared rules of a fleet as text in JSON.
 const MOST: u64 = 512 << 10;
 
@@ -100,6 +103,8 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let mut minute = Minute::of(pins);
     let mut minute_steps = time::interval(minute::STEP);
     minute_steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut route_steps = time::interval(ROUTES);
+    route_steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let [hangup, interrupt, terminate] = &mut signals;
     let (hangup, interrupt, terminate) = (as_signal(hangup)?, as_signal(interrupt)?, as_signal(terminate)?);
     loop {
@@ -132,6 +137,7 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
             }
             () = watchdog.beat() => {}
             _ = minute_steps.tick() => minute.read(),
+            _ = route_steps.tick() => (daemon, ()) = on_thread(daemon, Daemon::follow_routes, &mut watchdog).await?,
             () = saver.step() => {}
             _ = steps.tick() => log.write(),
             _ = interrupt.recv() => break,

@@ -36,7 +36,10 @@ use crate::{
         socket::request::{Caller, FileState, Reloaded, Reply},
         state, stops, view,
     },
-    dataplane::{debts::Saved, instance::daemon_lock::DaemonLock},
+    dataplane::{
+        debts::Saved,
+        instance::{Instance, daemon_lock::DaemonLock, read_only::View},
+    },
     ssh::{self, ProtectedSessions},
 };
 
@@ -225,6 +228,14 @@ impl Daemon {
             }
         }
         memory::release();
+    }
+
+    /// Makes answers with SYN cookies offer what the routes accept by now. A failure is tried again at the next look.
+    pub(super) fn follow_routes(&mut self) {
+        if View::open(&self.pins).is_ok_and(|view| view.offers_other_segments()) {
+            // Whoever opens the instance renews it.
+            let _ = Instance::open_in_force(&self.pins);
+        }
     }
 
     /// Waits until work is due that was given up. Without any, waits forever.

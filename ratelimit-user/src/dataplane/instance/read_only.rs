@@ -8,7 +8,7 @@ use crate::dataplane::{
     Error,
     attach::attachment::{Attachment, Attachments},
     pins::{bpffs, layout, listing::Listing, ownership},
-    program::programs::Programs,
+    program::{programs::Programs, proofs},
     tables::{
         memory::{self, MapMemory},
         open::Tables,
@@ -68,6 +68,12 @@ impl View {
     /// Those of [`Attachments::list`].
     pub fn attachments(&self) -> Result<Vec<Attachment>, Error> {
         Self::attachments_in(&self.pins)
+    }
+
+    /// Returns whether answers with SYN cookies offer something else than the routes accept by now.
+    #[must_use]
+    pub fn offers_other_segments(&self) -> bool {
+        self.tables.control().is_ok_and(|control| proofs::segments(control.features) != control.segments)
     }
 
     /// Returns the memory of every map.

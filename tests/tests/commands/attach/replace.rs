@@ -95,6 +95,7 @@ fn an_instance_controls_its_program_that_returned_without_a_link() {
 }
 
 #[test]
+#[ignore = "slow: cargo xtask crash"]
 fn a_killed_replacement_leaves_one_of_both_programs_and_the_next_command_tidies_up() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);

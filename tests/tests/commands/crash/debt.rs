@@ -18,6 +18,7 @@ const MOST: u64 = 121;
 const PACKETS: u64 = 90;
 
 #[test]
+#[ignore = "slow: cargo xtask crash"]
 fn a_killed_change_of_a_limit_forgets_no_debt() {
     for [before, after] in LIMITS {
         let sandbox = Sandbox::new();

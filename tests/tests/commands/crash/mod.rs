@@ -61,7 +61,7 @@ fn after_a_random_fault_what_is_listed_acts_and_nothing_else() {
 }
 
 #[test]
-#[ignore = "takes minutes; `cargo xtask crash` runs it"]
+#[ignore = "slow: cargo xtask crash"]
 fn after_every_fault_what_is_listed_acts_and_nothing_else() {
     let only = env::var(ONLY).unwrap_or_default();
     let cases: Vec<Case> = CASES.iter().filter(|case| case.command.contains(&only)).copied().collect();

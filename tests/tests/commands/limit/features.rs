@@ -9,11 +9,15 @@ use ratelimit_common::maps::control::{
 use ratelimit_tests::{Ratelimit, Sandbox};
 use serde_json::{Value, json};
 
-pub(crate) fn features(sandbox: &Sandbox) -> u32 {
+pub(crate) fn control(sandbox: &Sandbox) -> Control {
     sandbox.victim(|| {
         let data = MapData::from_pin("/sys/fs/bpf/ratelimit/CONTROL").unwrap();
-        Array::<_, Control>::try_from(Map::Array(data)).unwrap().get(&0, 0).unwrap().features
+        Array::<_, Control>::try_from(Map::Array(data)).unwrap().get(&0, 0).unwrap()
     })
+}
+
+pub(crate) fn features(sandbox: &Sandbox) -> u32 {
+    control(sandbox).features
 }
 
 pub(crate) fn program(ratelimit: &Ratelimit<'_>, pins: &str) -> Value {

@@ -14,6 +14,7 @@ const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
 const RULES: usize = 5_000;
 
 #[test]
+#[ignore = "slow: cargo xtask crash"]
 fn a_killed_list_applies_what_it_wrote_and_a_terminated_list_is_completed() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);

@@ -6,6 +6,7 @@ mod crowdsec;
 mod footprint;
 mod lost;
 mod manager;
+mod routes;
 mod service;
 mod state;
 mod stops;

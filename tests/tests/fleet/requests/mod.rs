@@ -26,8 +26,10 @@ fn three_servers_share_one_limit_and_each_has_its_own_while_redis_is_silent() {
     redis.process.signal(Signal::STOP);
     let local = servers.saturate(5);
     println!("without Redis: {local:?}");
-    // On a busy machine, the clients do not always ask for all of it.
-    assert!((2.7..=3.1).contains(&mean(&local[3..])), "{local:?}");
+    // On a busy machine, the clients do not always ask for all of it. What they leave, they can have a second later.
+    assert!(mean(&local[3..]) >= 2.7, "{local:?}");
+    // Each server admits its burst, which is one second of its limit, and its rate.
+    assert!(local.iter().sum::<f64>() <= 3.0 * (1.0 + local.len() as f64) + 0.1, "{local:?}");
     assert_eq!(servers.ask("18"), [Decided { is_allowed: true, is_local: true }; 3]);
     for line in servers.lines() {
         assert!(line.contains("gives no shares: no answer within 100 ms: local limits apply until it does"), "{line}");

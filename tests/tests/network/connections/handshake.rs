@@ -7,8 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use etherparse::{Icmpv4Type, PacketBuilder, icmpv4::DestUnreachableHeader};
 use ratelimit_tests::{
-    Frame, FrameReceiver, PEER_LINK, Ratelimit, RawSocket, Sandbox, Segment, Sink, VICTIM_IPV4, VICTIM_IPV6,
+    Frame, FrameReceiver, MAC, PEER_LINK, Ratelimit, RawSocket, Sandbox, Segment, Sink, VICTIM_IPV4, VICTIM_IPV6,
     VICTIM_LINK, compute_checksums, join_no_packets,
 };
 
@@ -20,6 +21,8 @@ const ANSWER: [u8; 2_000] = [7; 2_000];
 /// The MTU of the link, and a smaller one.
 const MTU: usize = 1_500;
 const SMALLER: usize = 1_400;
+/// An address with a limit of its own, whose messages arrive beside the flood.
+const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 254);
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Packets of forged addresses per second, which get no answer.
 const FLOOD: u32 = 50_000;
@@ -110,6 +113,21 @@ fn options(length: usize) -> Vec<u8> {
     options
 }
 
+/// Returns the message that packets of the victim to this address must not be longer. It quotes an answer to an echo, which
+/// needs no socket.
+fn fragmentation_needed(to: Ipv4Addr, next_hop_mtu: u16) -> Vec<u8> {
+    let mut quoted = Vec::new();
+    let lost = PacketBuilder::ipv4(VICTIM_IPV4.octets(), to.octets(), 64).icmpv4_echo_reply(1, 1);
+    lost.write(&mut quoted, &[]).unwrap();
+    let mut frame = Vec::new();
+    PacketBuilder::ethernet2(MAC, MAC)
+        .ipv4(ROUTER.octets(), VICTIM_IPV4.octets(), 64)
+        .icmpv4(Icmpv4Type::DestinationUnreachable(DestUnreachableHeader::FragmentationNeeded { next_hop_mtu }))
+        .write(&mut frame, &quoted)
+        .unwrap();
+    frame
+}
+
 /// Both families, options of TCP of every length, options of IPv4, and tags.
 #[test]
 fn every_frame_of_a_connection_by_cookie_is_correct_and_it_carries_data() {
@@ -122,6 +140,7 @@ fn every_frame_of_a_connection_by_cookie_is_correct_and_it_carries_data() {
     sandbox.victim(|| compute_checksums(VICTIM_LINK));
     sandbox.peer(|| join_no_packets(PEER_LINK));
     ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 100k/s --unknown 1/s --prove tcp"));
+    ratelimit.ok(&format!("allow add {ROUTER}"));
     let _forged = forge(&sandbox, Frame::udp(Ipv4Addr::new(192, 0, 2, 1), 9), FLOOD);
     let frames = FrameReceiver::at_the_peer(&sandbox);
     let sender = sandbox.peer(|| RawSocket::of(PEER_LINK));
@@ -147,6 +166,24 @@ fn every_frame_of_a_connection_by_cookie_is_correct_and_it_carries_data() {
     for local in [VICTIM_IPV4.into(), VICTIM_IPV6.into()] {
         visit(local, 0, 20, SMALLER);
     }
+    // So do routes.
+    sandbox.ip(&format!("route add 198.51.100.0/24 dev {VICTIM_LINK} advmss 1300"));
+    sandbox.ip(&format!("route add 203.0.113.0/24 dev {VICTIM_LINK} mtu 1380"));
+    sandbox.ip(&format!("-6 route add 2001:db8:99::/48 dev {VICTIM_LINK} mtu 1300"));
+    ratelimit.ok("set --proofs 1M/s");
+    visit(VICTIM_IPV4.into(), 0, 20, 1_300 + 40);
+    visit(VICTIM_IPV6.into(), 0, 20, 1_300);
+    // The kernel learns the MTU to one address from a forged message. Others are still offered what fits.
+    sandbox.ip("route del 198.51.100.0/24");
+    sender.send(&fragmentation_needed(Ipv4Addr::new(10, 77, 255, 255), 1_000));
+    let learned = || sandbox.ip("route get 10.77.255.255").contains("mtu 1000");
+    let deadline = Instant::now() + PATIENCE;
+    while !learned() {
+        assert!(Instant::now() < deadline, "the kernel ignored the message");
+        thread::yield_now();
+    }
+    ratelimit.ok("set --proofs 2M/s");
+    visit(VICTIM_IPV4.into(), 0, 20, 1_380);
     let proofs = ratelimit.json("status")["unknown"]["proofs"].clone();
     println!("{visits} visits: {proofs}");
     assert_eq!(proofs["cookies"]["sent"], visits);

@@ -4,6 +4,7 @@ pub(crate) mod connection;
 pub(crate) mod peers;
 pub(crate) mod places;
 pub mod route;
+pub(crate) mod segments;
 
 use std::{fmt::Display, io, thread, time::Duration};
 
@@ -70,6 +71,10 @@ fn exchange(request: RouteNetlinkMessage, flags: u16) -> Result<Answers, Error> 
     let mut socket = Socket::new(NETLINK_ROUTE).map_err(failed)?;
     // The kernel then says in words why it refuses.
     socket.set_ext_ack(true).map_err(failed)?;
+    // Without this, a list of routes has exceptions for single addresses, which routers cause by messages that anybody can
+    // forge.
+    let is_list = flags & NLM_F_DUMP == NLM_F_DUMP && matches!(request, RouteNetlinkMessage::GetRoute(_));
+    socket.set_netlink_get_strict_chk(is_list).map_err(failed)?;
     socket.bind_auto().map_err(failed)?;
     socket.connect(&SocketAddr::new(0, 0)).map_err(failed)?;
     let mut message = NetlinkMessage::from(request);

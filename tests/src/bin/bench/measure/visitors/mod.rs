@@ -144,36 +144,3 @@ impl Extent {
         KINDS.into_iter().filter(is_forged)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::{Extent, protection::Protection, run};
-    use crate::flood::{Protocol, Rate};
-
-    /// A small measurement works. Its figures are those of a busy machine.
-    #[test]
-    fn visitors_get_pages_in_calm_and_with_proofs() -> anyhow::Result<()> {
-        let rates = &[Rate::None, Rate::PerSecond(20_000)];
-        let patience = Duration::from_secs(5);
-        let small =
-            Extent { protocols: &[Protocol::Syn], rates, visitors: 4, patience, bytes: 200_000, ..Extent::QUICK };
-        let results = run(&small)?;
-        assert!(results.visited.iter().any(|visited| visited.protection == Protection::Prove));
-        for visited in &results.visited {
-            let (got, all) = (visited.times.iter().flatten().count(), visited.times.len());
-            if visited.rate == Rate::None || visited.protection == Protection::Prove {
-                assert!(got == 4 && all == 4, "{visited:?}");
-            }
-            assert!(visited.rate == Rate::None || visited.sent > 1_000.0, "{visited:?}");
-        }
-        assert_eq!(results.downloaded.len(), 2);
-        for downloaded in &results.downloaded {
-            assert_eq!((downloaded.bytes, downloaded.dropped()), (400_000, 0), "{downloaded:?}");
-            assert!(downloaded.sent > 0, "{downloaded:?}");
-        }
-        assert!(results.known.len() == 2 && results.known.iter().all(|known| known.without > 0.0 && known.with > 0.0));
-        Ok(())
-    }
-}

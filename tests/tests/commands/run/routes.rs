@@ -1,0 +1,38 @@
+//! A daemon follows the routes, which say what TCP segments answers with SYN cookies offer.
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+
+use super::FILE;
+use crate::limit::features::control;
+
+/// More than the time between two looks.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_daemon_offers_what_the_routes_accept_by_now_and_nothing_without_cookies() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    sandbox.victim(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2")).unwrap();
+    let _ = sandbox.ip("route add 192.0.2.0/24 dev eth0 advmss 1300");
+    folder.write(&format!("{FILE}[settings]\nunknown = \"1k/s\"\nprove = \"tcp\"\n"));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    assert!(daemon.line().contains("in force"));
+    assert_eq!(control(&sandbox).segments, [1_300, 0]);
+    let _ = sandbox.ip("route change 192.0.2.0/24 dev eth0");
+    let _ = sandbox.ip("-6 route add 2001:db8:99::/48 dev eth0 mtu 1300");
+    let deadline = Instant::now() + PATIENCE;
+    while control(&sandbox).segments != [0, 1_240] {
+        assert!(Instant::now() < deadline, "{:?}", control(&sandbox).segments);
+        thread::sleep(Duration::from_millis(100));
+    }
+    daemon.end();
+    ratelimit.ok("set --prove off");
+    assert_eq!(control(&sandbox).segments, [0; 2]);
+    ratelimit.ok("detach --all");
+}
