@@ -1,8 +1,12 @@
 //! `cargo xtask test`: builds everything and runs all tests, on this machine and then on other kernels.
 
-use std::{env, process::Command, thread::available_parallelism};
+use std::{
+    env,
+    process::Command,
+    thread::{self, available_parallelism},
+};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::{
     other, run,
@@ -21,6 +25,8 @@ const TESTS_PER_CPU: usize = 4;
 /// The tests that measure rates of packets, and how many of them run at a time.
 const NETWORK: &str = "network";
 const NETWORK_TESTS_PER_CPU: usize = 2;
+/// The tests of fleets, which mostly wait. Guests run beside them.
+const FLEET: &str = "fleet";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -38,14 +44,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     run::run(run::cargo().args(["build", "--locked", "--workspace", "--bin", "ratelimit"]))?;
     size::print()?;
     other::build()?;
-    let (network, others): (Vec<String>, Vec<String>) = programs()?.into_iter().partition(|name| name == NETWORK);
-    let (network, others) = (options(&network), options(&others));
-    let first = [["--lib", "--bin", "xtask", "--bin", "bench"].map(str::to_owned).to_vec(), others].concat();
-    run::run(cargo_test(&[first.clone(), network.clone()].concat()).arg("--no-run"))?;
+    let others: Vec<_> = programs()?.into_iter().filter(|name| ![NETWORK, FLEET].contains(&name.as_str())).collect();
+    let [network, fleet] = [NETWORK, FLEET].map(|name| options(&[name.to_owned()]));
+    let first = [["--lib", "--bin", "xtask", "--bin", "bench"].map(str::to_owned).to_vec(), options(&others)].concat();
+    run::run(cargo_test(&[&first[..], &network, &fleet].concat()).arg("--no-run"))?;
     run::run(&mut tests(&first, TESTS_PER_CPU, &args.filter))?;
+    let mut fleet = tests(&fleet, TESTS_PER_CPU, &args.filter);
+    if args.filter.is_empty() { beside_guests(&mut fleet) } else { run::run(&mut fleet) }?;
     run::run(&mut tests(&network, NETWORK_TESTS_PER_CPU, &args.filter))?;
-    run::run(&mut tests(&["--doc".to_owned()], TESTS_PER_CPU, &args.filter))?;
-    if args.filter.is_empty() { in_guests() } else { Ok(()) }
+    run::run(&mut tests(&["--doc".to_owned()], TESTS_PER_CPU, &args.filter))
+}
+
+/// Runs the guests and a command at a time. Guests take the CPU time that it leaves.
+fn beside_guests(command: &mut Command) -> Result<()> {
+    let (guests, outcome) = thread::scope(|scope| {
+        let guests = scope.spawn(in_guests);
+        let outcome = run::run(command);
+        (guests.join(), outcome)
+    });
+    outcome.and(guests.map_err(|_| anyhow!("the thread of the guests panicked"))?)
 }
 
 /// Returns the command that runs these test programs, with so many tests for each CPU at a time.
@@ -78,7 +95,9 @@ fn programs() -> Result<Vec<String>> {
     let is_test = |target: &serde_json::Value| list(target, "kind").iter().any(|kind| kind == "test");
     let names: Vec<String> =
         targets.filter(is_test).filter_map(|target| Some(target["name"].as_str()?.to_owned())).collect();
-    ensure!(names.iter().any(|name| name == NETWORK), "there is no test program {NETWORK}");
+    for known in [NETWORK, FLEET] {
+        ensure!(names.iter().any(|name| name == known), "there is no test program {known}");
+    }
     Ok(names)
 }
 

@@ -89,7 +89,7 @@ fn every_verdict_matches_the_model_and_refused_packets_are_not_charged(front: Fr
     let loaded = RefCell::new(load(front));
     let (network, verdicts) = (RefCell::new(0u32), RefCell::new([0u64; 3]));
     let arrivals = prop::collection::vec((0u64..SECOND / 50, 0u32..2, 1u32..4, 60usize..1_514), 1..80);
-    let mut runner = TestRunner::new(Config { cases: 400, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 250, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&(policy(), policy(), policy(), arrivals), |(own, near, far, arrivals)| {
         let mut bytecode = loaded.borrow_mut();
         *network.borrow_mut() += 1;
