@@ -50,19 +50,37 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     run::run(cargo_test(&[&first[..], &network, &fleet].concat()).arg("--no-run"))?;
     run::run(&mut tests(&first, TESTS_PER_CPU, &args.filter))?;
     let mut fleet = tests(&fleet, TESTS_PER_CPU, &args.filter);
-    if args.filter.is_empty() { beside_guests(&mut fleet) } else { run::run(&mut fleet) }?;
+    let guests =
+        if args.filter.is_empty() { beside_guests(&mut fleet)? } else { run::run(&mut fleet).map(|()| None)? };
     run::run(&mut tests(&network, NETWORK_TESTS_PER_CPU, &args.filter))?;
-    run::run(&mut tests(&["--doc".to_owned()], TESTS_PER_CPU, &args.filter))
+    run::run(&mut tests(&["--doc".to_owned()], TESTS_PER_CPU, &args.filter))?;
+    guests.map_or(Ok(()), |missing| check(&missing))
 }
 
-/// Runs the guests and a command at a time. Guests take the CPU time that it leaves.
-fn beside_guests(command: &mut Command) -> Result<()> {
+/// Runs guests and a command at a time. Guests take the CPU time that it leaves. Returns the kernels that this machine cannot
+/// run.
+fn beside_guests(command: &mut Command) -> Result<Option<Vec<Missing>>> {
+    let (kernels, missing) = vm::available(&KERNELS);
     let (guests, outcome) = thread::scope(|scope| {
-        let guests = scope.spawn(in_guests);
+        let guests = scope.spawn(|| vm::test(&kernels, &Extent::Selection, true));
         let outcome = run::run(command);
         (guests.join(), outcome)
     });
-    outcome.and(guests.map_err(|_| anyhow!("the thread of the guests panicked"))?)
+    let guests = guests.map_err(|_| anyhow!("the thread of the guests panicked")).flatten();
+    if let (Err(error), Err(_)) = (&guests, &outcome) {
+        eprintln!("xtask: {error:#}");
+    }
+    outcome.and(guests).map(|()| Some(missing))
+}
+
+/// Tells which kernels were not tested. That is a failure only with CI=true.
+fn check(missing: &[Missing]) -> Result<()> {
+    let strict = env::var_os("CI").is_some_and(|value| value == "true");
+    if !missing.is_empty() {
+        eprintln!("{}", notice(missing, strict));
+    }
+    ensure!(missing.is_empty() || !strict, "not all kernels were tested, and CI=true is set");
+    Ok(())
 }
 
 /// Returns the command that runs these test programs, with so many tests for each CPU at a time.
@@ -99,19 +117,6 @@ fn programs() -> Result<Vec<String>> {
         ensure!(names.iter().any(|name| name == known), "there is no test program {known}");
     }
     Ok(names)
-}
-
-/// Runs a selection of the tests on other kernels. A machine that cannot run guests fails only with CI=true.
-fn in_guests() -> Result<()> {
-    let (kernels, missing) = vm::available(&KERNELS);
-    let outcome = vm::test(&kernels, &Extent::Selection);
-    let strict = env::var_os("CI").is_some_and(|value| value == "true");
-    if !missing.is_empty() {
-        eprintln!("{}", notice(&missing, strict));
-    }
-    outcome?;
-    ensure!(missing.is_empty() || !strict, "not all kernels were tested, and CI=true is set");
-    Ok(())
 }
 
 /// Returns a visible notice of the kernels that were not tested, with the reasons.

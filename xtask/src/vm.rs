@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         [] => Extent::Everything,
         names => Extent::Named(names.to_vec()),
     };
-    let outcome = test(&kernels, &extent);
+    let outcome = test(&kernels, &extent, false);
     for Missing { kernel, reason } in &missing {
         println!("vm: KERNEL {} COULD NOT BE RUN: {reason}", kernel.text());
     }
@@ -82,12 +82,13 @@ pub(crate) fn available(names: &[Name]) -> (Vec<Kernel>, Vec<Missing>) {
     (kernels, missing)
 }
 
-/// Runs tests in one guest per kernel, and prints the results as a table.
+/// Runs tests in one guest per kernel, and prints the results as a table. Patient guests only take the CPU time that others
+/// leave.
 ///
 /// # Errors
 ///
 /// Fails if a test fails, or a guest does not run to its end.
-pub(crate) fn test(kernels: &[Kernel], extent: &Extent) -> Result<()> {
+pub(crate) fn test(kernels: &[Kernel], extent: &Extent, is_patient: bool) -> Result<()> {
     if kernels.is_empty() {
         return Ok(());
     }
@@ -107,7 +108,7 @@ pub(crate) fn test(kernels: &[Kernel], extent: &Extent) -> Result<()> {
         for _ in 0..GUESTS {
             scope.spawn(|| {
                 while let Some(kernel) = next() {
-                    let row = examine(kernel, &suite::job(kernel.name, extent, &chosen), &chosen, &base);
+                    let row = examine(kernel, &suite::job(kernel.name, extent, &chosen), &chosen, &base, is_patient);
                     rows.lock().map(|mut rows| rows.push(row)).unwrap_or_default();
                 }
             });
@@ -128,19 +129,26 @@ pub(crate) fn test(kernels: &[Kernel], extent: &Extent) -> Result<()> {
 const PASSED: &str = "passed";
 
 /// Runs the guest of one kernel and returns its row of the table.
-fn examine(kernel: &Kernel, job: &str, programs: &[&'static str], base: &Base) -> Row {
+fn examine(kernel: &Kernel, job: &str, programs: &[&'static str], base: &Base, is_patient: bool) -> Row {
     let release = kernel.release.clone();
     let mut row = Row { kernel: kernel.name, release, status: "NOT RUN", report: Report::default(), seconds: 0 };
-    if let Err(error) = try_examine(&mut row, kernel, job, programs, base) {
+    if let Err(error) = try_examine(&mut row, kernel, job, programs, base, is_patient) {
         println!("vm: {} COULD NOT BE RUN: {error:#}", kernel.release);
     }
     row
 }
 
 /// Runs the guest and fills `row`, also if a step fails.
-fn try_examine(row: &mut Row, kernel: &Kernel, job: &str, programs: &[&'static str], base: &Base) -> Result<()> {
+fn try_examine(
+    row: &mut Row,
+    kernel: &Kernel,
+    job: &str,
+    programs: &[&'static str],
+    base: &Base,
+    is_patient: bool,
+) -> Result<()> {
     let initramfs = base.with(kernel, job)?;
-    let machine = Machine::new(kernel, &initramfs);
+    let machine = Machine::new(kernel, &initramfs, is_patient);
     println!("vm: {} starts", kernel.release);
     let begin = Instant::now();
     let mut ending = machine.run()?;

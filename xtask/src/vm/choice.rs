@@ -86,7 +86,6 @@ pub(super) const EXCLUDED: [(&str, &str, Names); 17] = [
             "limit::algorithms::",
             "metrics::http::",
             "limit::bounds::",
-            "many::interrupted::",
             "reload::ssh::",
             "output::",
             "show::",

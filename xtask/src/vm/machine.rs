@@ -50,15 +50,18 @@ pub(super) struct Machine<'a> {
     console: PathBuf,
     /// Output of the job.
     pub(super) report: PathBuf,
+    /// Whether it only takes the CPU time that others leave.
+    is_patient: bool,
 }
 
 impl<'a> Machine<'a> {
-    pub(super) fn new(kernel: &'a Kernel, initramfs: &'a Path) -> Self {
+    pub(super) fn new(kernel: &'a Kernel, initramfs: &'a Path, is_patient: bool) -> Self {
         Self {
             kernel,
             initramfs,
             console: initramfs.with_extension("console"),
             report: initramfs.with_extension("report"),
+            is_patient,
         }
     }
 
@@ -67,8 +70,10 @@ impl<'a> Machine<'a> {
         // `timeout` enforces the limit even if this process is killed.
         let mut qemu = Command::new("timeout");
         qemu.args(["--foreground", "--kill-after=5", &TIME_LIMIT.to_string()]);
-        // The emulator takes the CPU time that others leave, so that guests run beside tests that mostly wait.
-        qemu.args(["chrt", "--idle", "0", "qemu-system-x86_64"]);
+        if self.is_patient {
+            qemu.args(["chrt", "--idle", "0"]);
+        }
+        qemu.arg("qemu-system-x86_64");
         qemu.args(["-accel", &env::var("VM_ACCEL").unwrap_or_else(|_| ACCELERATOR.to_owned())]);
         qemu.args(["-cpu", PROCESSOR, "-smp", "2", "-m", MEMORY, "-nodefaults", "-no-user-config", "-no-reboot"]);
         qemu.args(["-display", "none", "-append", KERNEL_ARGUMENTS]);

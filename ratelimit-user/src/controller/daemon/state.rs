@@ -38,7 +38,7 @@ use crate::{
     },
     dataplane::{
         debts::Saved,
-        instance::{Instance, daemon_lock::DaemonLock, read_only::View},
+        instance::{Instance, daemon_lock::DaemonLock, lock, read_only::View},
     },
     ssh::{self, ProtectedSessions},
 };
@@ -230,11 +230,12 @@ impl Daemon {
         memory::release();
     }
 
-    /// Makes answers with SYN cookies offer what the routes accept by now. A failure is tried again at the next look.
+    /// Makes answers with SYN cookies offer what the routes accept by now. The next look tries again after a failure, and
+    /// does what this one cannot without waiting for a command.
     pub(super) fn follow_routes(&mut self) {
-        if View::open(&self.pins).is_ok_and(|view| view.offers_other_segments()) {
-            // Whoever opens the instance renews it.
-            let _ = Instance::open_in_force(&self.pins);
+        if View::open(&self.pins).is_ok_and(|view| view.offers_other_segments()) && !lock::is_locked(&self.pins) {
+            let _ = Instance::open_in_force(&self.pins).and_then(|mut instance| instance.follow_routes());
+            memory::release();
         }
     }
 

@@ -14,9 +14,12 @@ use crate::dataplane::{
     Error,
     attach::carried,
     error::UnknownError,
-    instance::swap::{
-        pinned::Pinned,
-        replace::{self, Running},
+    instance::{
+        segments,
+        swap::{
+            pinned::Pinned,
+            replace::{self, Running},
+        },
     },
     lists::listing,
     program::{
@@ -117,7 +120,9 @@ pub(super) fn load(pinned: &mut Pinned, requested: &RequestedSettings) -> Result
     if settings.prove_tcp && !running.prove_tcp {
         proofs::check(&settings)?;
     }
-    replace::replace(pinned, &settings)
+    replace::replace(pinned, &settings)?;
+    segments::try_renew(pinned);
+    Ok(())
 }
 
 /// Restores a program that ran before. If it lacks a feature that rules need by now, loads this build's program with

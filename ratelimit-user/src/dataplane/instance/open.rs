@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ratelimit_common::maps::{control::Control, names};
+use ratelimit_common::maps::names;
 
 use crate::dataplane::{
     Error,
@@ -13,7 +13,7 @@ use crate::dataplane::{
     instance::{
         edit,
         lock::{Lock, lock},
-        removal, shadow,
+        removal, segments, shadow,
         swap::{migration, pinned::Pinned, replace, staging},
     },
     lists,
@@ -66,13 +66,6 @@ pub(super) fn take_over(pins: &Path) -> Result<bool, Error> {
     edit::upgrade(&mut pinned, &RequestedSettings::default()).map(|()| true)
 }
 
-/// Makes answers with SYN cookies offer what the routes accept by now.
-fn renew_segments(tables: &mut Tables) -> Result<(), Error> {
-    let control = tables.control()?;
-    let segments = proofs::segments(control.features);
-    if segments == control.segments { Ok(()) } else { tables.set_control(&Control { segments, ..control }) }
-}
-
 /// Opens a locked instance.
 fn locked(pins: &Path, listing: &Listing, versions: Versions) -> Result<Pinned, Error> {
     let mut listing = listing.clone();
@@ -107,8 +100,6 @@ fn locked(pins: &Path, listing: &Listing, versions: Versions) -> Result<Pinned, 
     }
     // A rule that ends late is no reason to refuse a command.
     let _ = suspend::catch_up(&mut pinned.tables);
-    // Nor is an answer with a segment that is too large.
-    let _ = renew_segments(&mut pinned.tables);
     if listing.has(CHANGING) {
         lists::repair(&mut pinned.tables)?;
         repair(&mut pinned.tables, &change_mark::recorded(pins)?)?;
@@ -167,7 +158,9 @@ pub(super) fn open_or_create(
     match create(pins, &requested.or(Settings::default())) {
         Ok(tables) => {
             let attachments = Attachments::in_folder(&pins.join(LINKS));
-            Ok((Pinned { pins: pins.to_owned(), tables, attachments }, lock, true))
+            let mut pinned = Pinned { pins: pins.to_owned(), tables, attachments };
+            segments::try_renew(&mut pinned);
+            Ok((pinned, lock, true))
         }
         Err(error) => {
             // The operator must see the failure itself, not one of tidying up.

@@ -7,8 +7,9 @@ use ratelimit_common::maps::names::CONTROL;
 use crate::dataplane::{
     Error,
     attach::attachment::{Attachment, Attachments},
+    instance::segments,
     pins::{bpffs, layout, listing::Listing, ownership},
-    program::{programs::Programs, proofs},
+    program::programs::Programs,
     tables::{
         memory::{self, MapMemory},
         open::Tables,
@@ -73,7 +74,10 @@ impl View {
     /// Returns whether answers with SYN cookies offer something else than the routes accept by now.
     #[must_use]
     pub fn offers_other_segments(&self) -> bool {
-        self.tables.control().is_ok_and(|control| proofs::segments(control.features) != control.segments)
+        let attachments = Attachments::in_folder(&self.pins.join(layout::LINKS));
+        self.tables.control().is_ok_and(|control| {
+            segments::by_now(&control, &attachments).is_ok_and(|segments| segments != control.segments)
+        })
     }
 
     /// Returns the memory of every map.

@@ -16,7 +16,7 @@ use crate::dataplane::{
     Error,
     error::Tried as _,
     program::{
-        loader, proofs,
+        loader,
         settings::{LEARNED, Settings},
     },
     sys::host,
@@ -75,7 +75,6 @@ pub(crate) fn apply(settings: &Settings, build: u32, control: &mut Control) {
     control.proofs = budget(settings.proofs, PROOFS_BURST, 1);
     control.own = budget(settings.own, OWN_BURST, 1);
     control.replies = budget(settings.replies, REPLIES_BURST, 1);
-    control.segments = proofs::segments(control.features);
 }
 
 /// Returns a budget of so many per second. CPUs take `batch` at a time, and `burst` nanoseconds' worth may be used at

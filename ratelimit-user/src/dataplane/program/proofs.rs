@@ -1,12 +1,10 @@
 //! Whether SYN cookies can prove addresses here.
 
-use ratelimit_common::maps::control::FEATURE_PROVE_TCP;
-
 use crate::dataplane::{
     Error,
     error::UnknownError,
     program::settings::Settings,
-    sys::{features, host, netlink::segments},
+    sys::{features, host},
 };
 
 /// The value of `net.ipv4.tcp_syncookies` with which the kernel makes a cookie for every SYN.
@@ -28,12 +26,4 @@ pub(crate) fn check(settings: &Settings) -> Result<(), Error> {
         Some(found) if found == ALWAYS => Ok(()),
         found => Err(UnknownError::SynCookies(found.unwrap_or_else(|| "missing".to_owned())).into()),
     }
-}
-
-/// Returns [`Control::segments`] for a program with these features. It needs them only for cookies. If the kernel does not
-/// list the routes, the interface alone bounds segments.
-///
-/// [`Control::segments`]: ratelimit_common::maps::control::Control::segments
-pub(crate) fn segments(features: u32) -> [u32; 2] {
-    if features & FEATURE_PROVE_TCP == 0 { [0; 2] } else { segments::accepted().unwrap_or_default() }
 }

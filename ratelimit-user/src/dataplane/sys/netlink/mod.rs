@@ -68,13 +68,16 @@ struct Answers {
 }
 
 fn exchange(request: RouteNetlinkMessage, flags: u16) -> Result<Answers, Error> {
+    exchange_by(request, flags, false)
+}
+
+/// Makes a request. If the kernel checks it strictly, a list of routes has no exceptions for single addresses. Those come
+/// from ICMP messages, which anybody can forge.
+fn exchange_by(request: RouteNetlinkMessage, flags: u16, is_strict: bool) -> Result<Answers, Error> {
     let mut socket = Socket::new(NETLINK_ROUTE).map_err(failed)?;
     // The kernel then says in words why it refuses.
     socket.set_ext_ack(true).map_err(failed)?;
-    // Without this, a list of routes has exceptions for single addresses, which routers cause by messages that anybody can
-    // forge.
-    let is_list = flags & NLM_F_DUMP == NLM_F_DUMP && matches!(request, RouteNetlinkMessage::GetRoute(_));
-    socket.set_netlink_get_strict_chk(is_list).map_err(failed)?;
+    socket.set_netlink_get_strict_chk(is_strict).map_err(failed)?;
     socket.bind_auto().map_err(failed)?;
     socket.connect(&SocketAddr::new(0, 0)).map_err(failed)?;
     let mut message = NetlinkMessage::from(request);

@@ -3,11 +3,10 @@
 use netlink_packet_core::NLM_F_DUMP;
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
-    route::{RouteAttribute, RouteMessage, RouteMetric},
+    route::{RouteAttribute, RouteMessage, RouteMetric, RouteType},
 };
 
-use super::exchange;
-use crate::dataplane::Error;
+use super::exchange_by;
 
 /// Bytes of the headers of IP and TCP without options, over IPv4 and IPv6.
 const HEADERS: [u32; 2] = [40, 60];
@@ -15,23 +14,20 @@ const HEADERS: [u32; 2] = [40, 60];
 /// Documentation/networking/ip-sysctl.rst).
 const LEAST: [u32; 2] = [256, 1_220];
 
-/// Returns the largest segments over IPv4 and IPv6 that all routes of this host accept. 0 if no route says anything.
-///
-/// # Errors
-///
-/// [`Error::Netlink`] if the kernel does not answer, or there are too many routes.
-pub(crate) fn accepted() -> Result<[u32; 2], Error> {
-    let routes = |family| {
+/// Returns the largest segments over IPv4 and IPv6 that all routes of this network namespace accept. 0 if no route says
+/// anything. None if the kernel does not list the routes, for example because they change meanwhile or are too many.
+pub(crate) fn accepted() -> [Option<u32>; 2] {
+    [(AddressFamily::Inet, 0), (AddressFamily::Inet6, 1)].map(|(family, place)| {
         let mut route = RouteMessage::default();
         route.header.address_family = family;
-        exchange(RouteNetlinkMessage::GetRoute(route), NLM_F_DUMP).map(|answers| answers.routes)
-    };
-    let [over_ipv4, over_ipv6] = [routes(AddressFamily::Inet)?, routes(AddressFamily::Inet6)?];
-    Ok([least(&over_ipv4, HEADERS[0], LEAST[0]), least(&over_ipv6, HEADERS[1], LEAST[1])])
+        let answers = exchange_by(RouteNetlinkMessage::GetRoute(route), NLM_F_DUMP, true).ok()?;
+        (!answers.is_interrupted).then(|| least(&answers.routes, HEADERS[place], LEAST[place]))
+    })
 }
 
 fn least(routes: &[RouteMessage], headers: u32, least: u32) -> u32 {
-    routes.iter().filter_map(|route| of_route(route, headers, least)).min().unwrap_or(0)
+    let ways = routes.iter().filter(|route| route.header.kind == RouteType::Unicast);
+    ways.filter_map(|route| of_route(route, headers, least)).min().unwrap_or(0)
 }
 
 /// Returns the segment that the kernel offers to senders behind a route: `advmss`, or what its MTU leaves. None if the route
@@ -53,6 +49,7 @@ mod tests {
 
     fn route(metrics: &[RouteMetric]) -> RouteMessage {
         let mut route = RouteMessage::default();
+        route.header.kind = RouteType::Unicast;
         route.attributes.extend([RouteAttribute::Oif(2), RouteAttribute::Metrics(metrics.to_vec())]);
         route
     }
@@ -69,5 +66,9 @@ mod tests {
         // The kernel offers no less for a tiny MTU, but any segment that an operator says.
         assert_eq!(least(&[route(&[Mtu(70)])], 40, 256), 256);
         assert_eq!(least(&[route(&[Mtu(0), Advmss(88)])], 40, 256), 88);
+        // Packets that end here, or nowhere, have no way.
+        let mut blackhole = route(&[Mtu(1_280)]);
+        blackhole.header.kind = RouteType::BlackHole;
+        assert_eq!(least(&[blackhole], 40, 256), 0);
     }
 }
