@@ -38,7 +38,7 @@ use crate::{
     },
     dataplane::{
         debts::Saved,
-        instance::{Instance, daemon_lock::DaemonLock, lock, read_only::View},
+        instance::{Instance, daemon_lock::DaemonLock, lock, read_only::View, segments},
     },
     ssh::{self, ProtectedSessions},
 };
@@ -234,7 +234,7 @@ impl Daemon {
     /// does what this one cannot without waiting for a command.
     pub(super) fn follow_routes(&mut self) {
         if View::open(&self.pins).is_ok_and(|view| view.offers_other_segments()) && !lock::is_locked(&self.pins) {
-            let _ = Instance::open_in_force(&self.pins).and_then(|mut instance| instance.follow_routes());
+            let _ = Instance::open_in_force(&self.pins).and_then(|mut instance| segments::renew(&mut instance));
             memory::release();
         }
     }

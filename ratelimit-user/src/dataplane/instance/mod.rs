@@ -10,7 +10,7 @@ pub mod open;
 pub mod read_only;
 pub mod removal;
 mod restore;
-mod segments;
+pub(crate) mod segments;
 mod service_costs;
 mod shadow;
 pub mod swap;
@@ -76,15 +76,6 @@ impl Instance {
     pub fn open(pins: &Path) -> Result<Self, Error> {
         let (pinned, lock) = open::open(pins, Versions::Own)?;
         Ok(Self { pinned, _lock: lock })
-    }
-
-    /// Makes answers with SYN cookies offer what the routes accept by now.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Bpf`] if a map cannot be read or written.
-    pub(crate) fn follow_routes(&mut self) -> Result<(), Error> {
-        segments::renew(&mut self.pinned)
     }
 
     /// Opens the instance in `pins` for a daemon that has started.

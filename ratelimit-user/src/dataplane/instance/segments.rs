@@ -10,7 +10,7 @@ use crate::dataplane::{
 };
 
 /// Makes answers offer what the routes accept by now.
-pub(super) fn renew(pinned: &mut Pinned) -> Result<(), Error> {
+pub(crate) fn renew(pinned: &mut Pinned) -> Result<(), Error> {
     let control = pinned.tables.control()?;
     let segments = by_now(&control, &pinned.attachments)?;
     if segments == control.segments { Ok(()) } else { pinned.tables.set_control(&Control { segments, ..control }) }
