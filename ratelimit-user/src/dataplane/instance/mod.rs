@@ -1,5 +1,4 @@
-//! One instance: everything that is pinned in one folder, under a lock. Each operation on it is a method here. Single
-//! maps belong in `tables`.
+//! One instance: all that is pinned in one folder, under a lock. Operations on it are methods here, single maps in `tables`.
 
 pub mod daemon_lock;
 pub(crate) mod edit;
