@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 
 use super::{binary, materials::Part, source::Source};
-use crate::run::output;
+use crate::{run::output, target};
 
 /// Beginnings of the names of files and folders with licences.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
@@ -22,6 +22,11 @@ const CODE: [&str; 5] = ["rs", "toml", "json", "py", "sh"];
 /// Libraries whose packages have no text, and a library of the same repository that has it.
 const WITHOUT: [(&str, &str); 4] =
     [("aya-ebpf", "aya"), ("aya-ebpf-bindings", "aya"), ("aya-log-ebpf", "aya"), ("tonic-prost", "tonic")];
+
+/// Libraries under Apache-2.0, among others, without a text in any package of their repository.
+const APACHE: [&str; 1] = ["maud"];
+/// The text of that licence in this repository.
+const APACHE_TEXT: &str = "LICENSE-APACHE";
 
 /// Code in the binary that is no package of cargo.
 const OTHERS: &str = "\
@@ -51,7 +56,10 @@ pub(super) fn texts(parts: &[Part]) -> Result<String> {
         let sibling = WITHOUT.iter().find(|(name, _)| *name == part.name).map(|(_, sibling)| *sibling);
         let with_text = parts.iter().find(|other| other.name == sibling.unwrap_or(&part.name));
         let folder = &with_text.with_context(|| format!("{} is not linked any more", part.name))?.folder;
-        let found = found(folder)?;
+        let mut found = found(folder)?;
+        if APACHE.contains(&part.name.as_str()) && part.license.contains("Apache-2.0") {
+            found.insert(text(&target::workspace().join(APACHE_TEXT))?);
+        }
         ensure!(!found.is_empty(), "{} has no licence text: name a library of its repository that has it", part.name);
         writeln!(all, "{} {}: {}", part.name, part.version, part.license)?;
         for text in found {
