@@ -6,10 +6,12 @@ use anyhow::{Context as _, Result, ensure};
 use ratelimit_build::Toolchain;
 use xtask::documents::{self, commands::Accepts};
 
-use crate::{run, size::KERNEL_PACKAGES, target};
+use crate::{
+    run::{self, WRAPPER},
+    size::KERNEL_PACKAGES,
+    target,
+};
 
-/// Environment variable of cargo: what compiles the packages of the workspace.
-const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 /// The compiler with lints.
 const CLIPPY: &str = "clippy-driver";
 /// Environment variable with its arguments.

@@ -72,7 +72,7 @@ pub(crate) fn build() -> Result<()> {
     }
     let mut cargo = run::cargo();
     // Nobody needs lints of these sources.
-    cargo.env_remove("RUSTC_WORKSPACE_WRAPPER");
+    cargo.env_remove(run::WRAPPER);
     // Not locked: cargo removes from its Cargo.lock the crates that only tests need.
     cargo.args(["build", "--offline", "--quiet", "--workspace", "--bin", "ratelimit-other"]);
     cargo.arg("--target-dir").arg(folder.with_file_name(""));

@@ -4,6 +4,9 @@ use std::{env, ffi::OsString, process::Command};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+/// Environment variable of cargo: what compiles the packages of the workspace.
+pub(crate) const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
+
 /// Returns the cargo that runs this xtask.
 ///
 /// It does not get what cargo has told xtask about its package. The build script of ring looks at it. So a library would

@@ -89,6 +89,15 @@ impl Sandbox {
         link::ip(&self.victim, words)
     }
 
+    /// Sets when the kernel of the victim gives SYN cookies: `2` is always.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    pub fn set_syn_cookies(&self, value: &str) {
+        self.victim(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", value)).expect("cannot change a setting");
+    }
+
     /// Deletes the link between victim and peer and creates it again.
     ///
     /// # Panics

@@ -171,10 +171,8 @@ fn a_flood_of_syns_that_get_cookies_is_printed_at_its_start_and_end() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let _peer = Sink::at_the_peer(&sandbox);
-    let listener = sandbox.victim(|| {
-        fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2").unwrap();
-        TcpListener::bind((VICTIM_IPV4, 0)).unwrap()
-    });
+    sandbox.set_syn_cookies("2");
+    let listener = sandbox.victim(|| TcpListener::bind((VICTIM_IPV4, 0))).unwrap();
     ratelimit.ok("attach eth0 --packets 1/h --unknown 1/s --prove tcp");
     let (mut json, mut words) =
         (Events::start(&sandbox, &ratelimit, "-n 2 --json"), Events::start(&sandbox, &ratelimit, "-n 2"));

@@ -1,9 +1,6 @@
 //! Forged TCP packets, where first SYNs get SYN cookies and acknowledgements may prove an address.
 
-use std::{
-    fs,
-    net::{Ipv4Addr, TcpListener},
-};
+use std::net::{Ipv4Addr, TcpListener};
 
 use super::new_sources::{establish, most_unknown, send_established};
 use crate::{
@@ -29,10 +26,8 @@ pub(in crate::attacks) fn play_guesses() -> Row {
 fn play(frame: impl Fn(Ipv4Addr, u16) -> Frame, attack: &'static str) -> Row {
     let sandbox = Sandbox::new();
     let _peer = Sink::at_the_peer(&sandbox);
-    let listener = sandbox.victim(|| {
-        fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2").expect("cannot change a setting");
-        TcpListener::bind((VICTIM_IPV4, 0)).expect("cannot listen")
-    });
+    sandbox.set_syn_cookies("2");
+    let listener = sandbox.victim(|| TcpListener::bind((VICTIM_IPV4, 0))).expect("cannot listen");
     let port = listener.local_addr().expect("a listener has an address").port();
     let mut stage = Stage::on(sandbox, SETUP);
     establish(&mut stage);

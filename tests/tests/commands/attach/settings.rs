@@ -1,6 +1,6 @@
 //! Options about the program: invalid values, and values that persist.
 
-use std::{fs, net::Ipv6Addr};
+use std::net::Ipv6Addr;
 
 use aya::maps::{Array, Map, MapData};
 use ratelimit_common::maps::control::Control;
@@ -48,7 +48,7 @@ fn invalid_settings_are_refused() {
 fn proofs_are_set_saved_watched_and_kept_by_other_changes() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let syn_cookies = |value: &str| sandbox.victim(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", value)).unwrap();
+    let syn_cookies = |value: &str| sandbox.set_syn_cookies(value);
     syn_cookies("2");
     let text = ratelimit.ok("attach eth0 --unknown 1k/s --prove tcp --proofs 5k/s");
     assert!(

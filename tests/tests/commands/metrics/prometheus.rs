@@ -121,7 +121,7 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
     let stops = format!("[stops]\nsocket = \"{}\"\n", place.join("stops").display());
     let crowdsec = format!("[crowdsec]\nurl = \"http://127.0.0.1:1\"\nkey-file = \"{}\"\n", token.display());
     let settings = "[settings]\nunknown = \"auto\"\nprove = \"tcp\"\n";
-    sandbox.victim(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2")).unwrap();
+    sandbox.set_syn_cookies("2");
     let text = format!("{FILE}{settings}{metrics}{fleet}{list}{stops}{crowdsec}");
     let made = Command::new("install").args(["-m", "600", "/dev/null"]).arg(&token).status().unwrap();
     assert!(made.success());

@@ -1,7 +1,7 @@
 //! A daemon follows the routes, which say what TCP segments answers with SYN cookies offer.
 
 use std::{
-    fs, thread,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -18,7 +18,7 @@ fn a_daemon_and_commands_that_turn_cookies_on_offer_what_the_routes_accept() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let folder = Folder::new();
-    sandbox.victim(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2")).unwrap();
+    sandbox.set_syn_cookies("2");
     sandbox.ip("route add 192.0.2.0/24 dev eth0 advmss 1300");
     folder.write(&format!("{FILE}[settings]\nunknown = \"1k/s\"\nprove = \"tcp\"\n"));
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());

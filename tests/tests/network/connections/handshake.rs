@@ -13,7 +13,7 @@ use ratelimit_tests::{
     VICTIM_LINK, compute_checksums, join_no_packets,
 };
 
-use super::{forge, give_cookies};
+use super::forge;
 use crate::receiver::alone;
 
 const QUESTION: [u8; 8] = *b"question";
@@ -136,7 +136,7 @@ fn every_frame_of_a_connection_by_cookie_is_correct_and_it_carries_data() {
     let ratelimit = Ratelimit::new(&sandbox);
     let _peer = Sink::at_the_peer(&sandbox);
     let port = serve(&sandbox);
-    give_cookies(&sandbox);
+    sandbox.set_syn_cookies("2");
     sandbox.victim(|| compute_checksums(VICTIM_LINK));
     sandbox.peer(|| join_no_packets(PEER_LINK));
     ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 100k/s --unknown 1/s --prove tcp"));

@@ -5,17 +5,10 @@ mod own;
 mod proofs;
 mod scan;
 
-use std::fs;
-
 use ratelimit_tests::{Flood, Frame, Running, Sandbox};
 
 /// Packets that have spent the rate of unknown sources.
 const ENOUGH: u64 = 10_000;
-
-/// Makes the kernel of the victim give SYN cookies always.
-fn give_cookies(sandbox: &Sandbox) {
-    sandbox.victim(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2")).unwrap();
-}
 
 /// Starts a flood of this frame from forged addresses, with so many packets per second. It has spent the rate of unknown
 /// sources when this returns.

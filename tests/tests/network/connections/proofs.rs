@@ -10,7 +10,7 @@ use std::{
 use ratelimit_tests::{Frame, Ratelimit, Sandbox, Sink, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
 
-use super::{forge, give_cookies};
+use super::forge;
 use crate::receiver::alone;
 
 /// A page that visitors get.
@@ -82,7 +82,7 @@ fn new_visitors_and_established_connections_get_through_a_flood_of_forged_syns()
     let attach = format!("attach {VICTIM_LINK} --packets 100k/s --unknown 1/s --prove tcp");
     let refused = ratelimit.run(&attach);
     assert!(refused.status == 2 && refused.stderr.contains("`sysctl -w net.ipv4.tcp_syncookies=2`"), "{refused:?}");
-    give_cookies(&sandbox);
+    sandbox.set_syn_cookies("2");
     ratelimit.ok(&attach);
     let syn = || Frame::syn(Ipv4Addr::new(192, 0, 2, 1), port);
     let forged = forge(&sandbox, syn(), FLOOD);

@@ -11,7 +11,7 @@ use ratelimit_tests::{
     Frame, FrameReceiver, PEER_LINK, Ratelimit, RawSocket, Sandbox, Segment, Sink, VICTIM_IPV4, VICTIM_LINK,
 };
 
-use super::{forge, give_cookies};
+use super::forge;
 use crate::receiver::alone;
 
 /// The scanner has 256 addresses, so that none becomes known by habit.
@@ -61,7 +61,7 @@ fn a_scan_of_all_ports_finds_the_listeners_and_sends_no_one_more_than_it_cost() 
     let listeners: Vec<_> = sandbox.victim(|| addresses.map(listen).collect());
     let open: BTreeSet<_> = listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
     let target = *open.first().unwrap();
-    give_cookies(&sandbox);
+    sandbox.set_syn_cookies("2");
     ratelimit.ok(&format!("attach {VICTIM_LINK} --packets 100k/s --unknown 1/s --prove tcp"));
     let frames = FrameReceiver::at_the_peer(&sandbox);
     let sender = sandbox.peer(|| RawSocket::of(PEER_LINK));
