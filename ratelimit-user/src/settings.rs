@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use ratelimit_common::{limits::limit::SECOND, maps::names::CELLS_MAX};
 
 use crate::{
+    config::switch::Switch,
     dataplane::program::loader::{LEARNED, RequestedSettings, Settings},
     text::units::{PacketRate, UnitError, ZERO_RATE},
 };
@@ -68,12 +69,6 @@ pub(crate) struct SettingsArguments {
     /// drop]
     #[arg(long, value_enum, value_name = "drop|pass", hide_possible_values = true)]
     malformed: Option<Malformed>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Switch {
-    On,
-    Off,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

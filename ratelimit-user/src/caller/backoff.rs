@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::wire::part;
+use crate::jitter::part;
 
 /// Exponential back-off with full jitter.
 #[derive(Debug, Clone)]

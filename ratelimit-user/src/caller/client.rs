@@ -15,7 +15,7 @@ use super::{
     servers::Servers,
     transport::{Kind, Read},
 };
-use crate::wire::random;
+use crate::jitter::random;
 
 /// Asks servers whether requests may go on.
 ///

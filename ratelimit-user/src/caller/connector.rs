@@ -33,7 +33,7 @@ use super::{
     error::{CallerError, ConnectError},
     options::Server,
 };
-use crate::wire::{self, random};
+use crate::{jitter::random, stream};
 
 /// The shortest pause before another try if the queue of a socket is full, and the longest jitter after it.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -52,7 +52,7 @@ struct Target {
 }
 
 /// A connection to a server.
-pub(crate) struct Stream(TokioIo<Box<dyn wire::Stream>>);
+pub(crate) struct Stream(TokioIo<Box<dyn stream::Stream>>);
 
 impl Connector {
     /// Checks whether the token is safe there, and reads the authorities of the system if they are needed. If the queue of
@@ -74,7 +74,7 @@ impl Connector {
         let Target { address, encryption, wait } = &*self.0;
         let server = || address.to_string();
         let refused = |error: io::Error| ConnectError::Refused { server: server(), error: error.to_string() };
-        let stream: Box<dyn wire::Stream> = match &address.0 {
+        let stream: Box<dyn stream::Stream> = match &address.0 {
             Place::Unix(path) => Box::new(to_socket(path, *wait).await.map_err(refused)?),
             Place::Tcp { host, port, name } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(refused)?;

@@ -14,7 +14,7 @@ use super::{
     options::{Options, Server},
     transport::{Kind, Read, Received, Transport},
 };
-use crate::wire::{BODY, random};
+use crate::{jitter::random, wire::BODY};
 
 /// The servers of a caller.
 #[derive(Debug)]

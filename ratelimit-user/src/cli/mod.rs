@@ -35,7 +35,7 @@ use self::{
 };
 use crate::{
     controller::{events::changes, notify::journal},
-    dataplane::{pins::layout::PINS, sys::namespace},
+    dataplane::{VERSION, pins::layout::PINS, sys::namespace},
     ssh,
 };
 
@@ -47,7 +47,7 @@ use crate::{
 ///
 /// Exit status: 0 done, 1 negative answer, 2 error.
 #[derive(Debug, Parser)]
-#[command(name = "ratelimit", version = env!("RATELIMIT_VERSION"), max_term_width = 100)]
+#[command(name = "ratelimit", version = VERSION, max_term_width = 100)]
 struct Arguments {
     /// Print JSON
     #[arg(short, long, global = true, help_heading = "Global options")]

@@ -19,6 +19,7 @@ mod save_lists;
 mod saved;
 pub mod shared;
 mod space;
+pub(crate) mod switch;
 mod table;
 
 use std::{collections::HashMap, fs, path::Path};
@@ -40,14 +41,18 @@ use self::{
     parts::Parts,
     policies::Policies,
     problem::{ConfigError, Problem, syntax},
+    switch::Switch,
     table::{Page, Table},
 };
 pub use self::{lists::PlannedList, rules::Planned};
 use crate::{
     dataplane::{attach::attachment::Mode, program::loader::RequestedSettings},
-    settings::{RateOrOff, SettingsArguments, Switch},
+    settings::{RateOrOff, SettingsArguments},
     text::{excerpt::escaped, service::ServiceName},
 };
+
+/// Checks the tables about requests, which only `ratelimit serve` reads, and returns the number of their rules.
+pub type RequestTables = fn(&Table<'_>) -> usize;
 
 /// The content of a file.
 #[derive(Debug, Clone, Default)]
@@ -128,9 +133,9 @@ const INTERFACE_NAME: usize = 15;
 /// # Errors
 ///
 /// Fails with all problems of the file.
-pub fn read(path: &Path) -> Result<Config, ConfigError> {
+pub fn read(path: &Path, requests: RequestTables) -> Result<Config, ConfigError> {
     let text = fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })?;
-    let config = parse(&text).and_then(|config| match &config.state {
+    let config = parse(&text, requests).and_then(|config| match &config.state {
         Some(state) if state.is(path) => Err(vec![state::own_file(&text)]),
         _ => Ok(config),
     });
@@ -142,12 +147,12 @@ pub fn read(path: &Path) -> Result<Config, ConfigError> {
 /// # Errors
 ///
 /// Fails with all problems, in the order of the text. Of errors of syntax, it is only the first.
-pub fn parse(text: &str) -> Result<Config, Vec<Problem>> {
+pub fn parse(text: &str, requests: RequestTables) -> Result<Config, Vec<Problem>> {
     // Problems are reported with their places in the whole text.
-    in_parts(text).map_or_else(|| whole(text), Ok)
+    in_parts(text, requests).map_or_else(|| whole(text, requests), Ok)
 }
 
-fn whole(text: &str) -> Result<Config, Vec<Problem>> {
+fn whole(text: &str, requests: RequestTables) -> Result<Config, Vec<Problem>> {
     let (entries, errors) = DeTable::parse_recoverable(text);
     let page = Page::new(text);
     // Later errors of syntax often follow from the first. They are not in the order of the text.
@@ -163,14 +168,14 @@ fn whole(text: &str) -> Result<Config, Vec<Problem>> {
         page.wrong(0..0, EMPTY);
     } else if errors.is_empty() {
         let top = Table::new(&page, 0..0, entries.get_ref());
-        config = read_top(&page, &top, &mut |_| {});
+        config = read_top(&page, &top, requests, &mut |_| {});
     }
     let problems = page.problems();
     if problems.is_empty() { Ok(config) } else { Err(problems) }
 }
 
 /// Reads a file part by part. Returns None if anything is wrong, or if rules are written in another way.
-fn in_parts(text: &str) -> Option<Config> {
+fn in_parts(text: &str, requests: RequestTables) -> Option<Config> {
     let Parts { others, rules } = Parts::of(text);
     let (entries, errors) = DeTable::parse_recoverable(&others);
     let is_empty = entries.get_ref().is_empty() && rules.is_empty();
@@ -179,7 +184,8 @@ fn in_parts(text: &str) -> Option<Config> {
     }
     let page = Page::new(&others);
     let mut is_good = true;
-    let config = read_top(&page, &Table::new(&page, 0..0, entries.get_ref()), &mut |into| {
+    let top = Table::new(&page, 0..0, entries.get_ref());
+    let config = read_top(&page, &top, requests, &mut |into| {
         is_good = rules.iter().all(|part| add_rules(text.get(part.clone()).unwrap_or_default(), into));
     });
     (is_good && page.problems().is_empty()).then_some(config)
@@ -196,7 +202,12 @@ fn add_rules(text: &str, into: &mut rules::Rules<'_>) -> bool {
 }
 
 /// Reads everything at the top level. `more` adds rules from other parts.
-fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::Rules<'_>)) -> Config {
+fn read_top(
+    page: &Page<'_>,
+    top: &Table<'_>,
+    requests: RequestTables,
+    more: &mut dyn FnMut(&mut rules::Rules<'_>),
+) -> Config {
     top.expect_keys(&table::TOP, &[]);
     let (interfaces, metrics, state) = (interfaces(page, top), metrics::read(top), state::read(top));
     let mut config = Config {
@@ -215,8 +226,7 @@ fn read_top(page: &Page<'_>, top: &Table<'_>, more: &mut dyn FnMut(&mut rules::R
             None => {}
         }
     }
-    // The daemon only checks them. `ratelimit serve` reads them.
-    config.requests = requests::of_table(top).rules.len();
+    config.requests = requests(top);
     config.fleet = fleet::read(top);
     config.requested.leases = config.fleet.as_ref().is_some_and(|fleet| fleet.accepts.limits).then_some(true);
     config.requested.divide = config.fleet.as_ref().is_some_and(Fleet::divides_bursts).then_some(true);

@@ -135,8 +135,13 @@ fn keys(text: &str) -> Result<BTreeMap<String, Keys>, toml::de::Error> {
     Ok(check.into_iter().filter_map(named).collect())
 }
 
+/// Checks the tables, and returns the number of rules.
+pub(crate) fn checked(top: &Table<'_>) -> usize {
+    of_table(top).rules.len()
+}
+
 /// Reads the tables from the top level of a file.
-pub(super) fn of_table(top: &Table<'_>) -> Requests {
+fn of_table(top: &Table<'_>) -> Requests {
     let serve = top.get("serve").and_then(Value::table);
     let has_table = serve.is_some();
     let options = serve.as_ref().and_then(|table| options::read::<ServeOptions>(table, &[]));

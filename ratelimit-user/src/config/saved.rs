@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use crate::{
     dataplane::rules::spec::RuleSpec,
-    limit::{
-        excess::{self, Throttle},
-        write,
+    limit::{excess, write},
+    text::{
+        throttle::Throttle,
+        units::{self, ByteRate, PacketRate},
     },
-    text::units::{self, ByteRate, PacketRate},
 };
 
 /// A limit or verdict.

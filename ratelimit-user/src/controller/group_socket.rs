@@ -9,9 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::process::getegid;
-
-use crate::dataplane::{self, pins::ownership};
+use crate::{
+    dataplane::{self, pins::ownership},
+    unix_group::{Group, NoGroup},
+};
 
 /// Only the owner and the group may connect.
 const MODE: u32 = 0o660;
@@ -32,8 +33,8 @@ pub(crate) enum SocketError {
     #[error("another process listens on {}: write another path", .0.display())]
     Taken(PathBuf),
     /// The group does not exist.
-    #[error("there is no group {0} in /etc/group: create it, or write its number")]
-    NoGroup(String),
+    #[error(transparent)]
+    NoGroup(#[from] NoGroup),
     /// The system refuses to give the socket to the group.
     #[error(
         "cannot give the socket to the group {group} ({cause}): add SupplementaryGroups={group} and SystemCallFilter=@chown to the unit"
@@ -100,57 +101,7 @@ pub(super) fn bind(path: &Path, group: Option<&str>) -> Result<Bound, SocketErro
 }
 
 /// Gives the socket at a path to a group.
-pub(super) fn give(path: &Path, Group { name, number }: &Group) -> Result<(), SocketError> {
-    chown(path, None, Some(*number)).map_err(|cause| SocketError::Group { group: name.clone(), cause })
-}
-
-/// A group that exists.
-#[derive(Debug)]
-pub(crate) struct Group {
-    name: String,
-    number: u32,
-}
-
-impl Group {
-    /// Finds a group by its name or number.
-    pub(crate) fn named(name: &str) -> Result<Self, SocketError> {
-        let groups = || fs::read_to_string("/etc/group").unwrap_or_default();
-        let number = name.parse().ok().or_else(|| named(name, &groups()));
-        number.map(|number| Self { name: name.to_owned(), number }).ok_or_else(|| SocketError::NoGroup(name.to_owned()))
-    }
-
-    /// Returns its number.
-    pub(crate) fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Finds this group, or that of this process.
-    pub(super) fn of(name: Option<&str>) -> Result<Self, SocketError> {
-        name.map_or_else(|| Ok(Self::own()), Self::named)
-    }
-
-    /// Returns the group of this process, which has a socket without another one.
-    fn own() -> Self {
-        let number = getegid().as_raw();
-        Self { name: number.to_string(), number }
-    }
-}
-
-/// Returns the number of a group in the lines of group(5).
-fn named(group: &str, groups: &str) -> Option<u32> {
-    groups.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next()? == group).then(|| fields.nth(1)?.parse().ok()).flatten()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_group_is_found_by_its_name() {
-        let groups = "root:x:0:\nratelimit-check:x:991:www-data\nbroken\n";
-        assert_eq!([named("ratelimit-check", groups), named("www-data", groups)], [Some(991), None]);
-    }
+pub(super) fn give(path: &Path, group: &Group) -> Result<(), SocketError> {
+    chown(path, None, Some(group.number()))
+        .map_err(|cause| SocketError::Group { group: group.name().to_owned(), cause })
 }

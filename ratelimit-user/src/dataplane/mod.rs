@@ -15,5 +15,8 @@ pub mod sys;
 pub mod tables;
 pub(crate) mod trial;
 
+/// The version of this build, with its source commit.
+pub const VERSION: &str = env!("RATELIMIT_VERSION");
+
 pub use error::Error;
 pub use instance::Instance;

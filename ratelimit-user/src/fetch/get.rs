@@ -28,7 +28,7 @@ use super::{
     error::{FetchError, broken, innermost},
     trust::{self, Trust},
 };
-use crate::wire;
+use crate::stream::Stream;
 
 /// The most time for a connection, in which all addresses of the host are tried.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -192,7 +192,7 @@ fn is_local(server: SocketAddr, own: SocketAddr) -> bool {
 }
 
 /// Encrypts a connection, unless the address is one without encryption.
-async fn encrypted(stream: TcpStream, address: &Address, trust: &Trust) -> Result<Box<dyn wire::Stream>, FetchError> {
+async fn encrypted(stream: TcpStream, address: &Address, trust: &Trust) -> Result<Box<dyn Stream>, FetchError> {
     let server = address.authority();
     if !address.is_encrypted() {
         return Ok(Box::new(stream));

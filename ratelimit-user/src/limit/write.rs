@@ -6,10 +6,13 @@ use ratelimit_common::limits::{
     policy::{ALLOW, BAN, DENY, DROP, LISTED, Policy},
 };
 
-use super::excess::{self, Throttle};
+use super::excess;
 use crate::{
     dataplane::rules::spec::{ParentLimit, RuleSpec, Scope},
-    text::units::{ByteRate, PacketRate},
+    text::{
+        throttle::Throttle,
+        units::{ByteRate, PacketRate},
+    },
 };
 
 /// Returns a rule in a few words.

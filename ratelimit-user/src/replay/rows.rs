@@ -67,7 +67,7 @@ mod tests {
             [[rule]]\nsource = \"2001:db8::/32\"\npackets = \"5/s\"\n\
             [[rule]]\nsource = \"2001:db8:0:2::1\"\npolicy = \"deny\"\nuntil = 2024-01-01T00:00:00Z\n\
             [[rule]]\nsource = \"10.0.0.0/8\"\npackets = \"5/s\"\n";
-        let config = config::parse(file).unwrap();
+        let config = config::parse(file, |_| 0).unwrap();
         let after_2024 = 1_800_000_000 * 1_000_000_000;
         let rows = Rows::of(&rules::at(&config, after_2024, 0), 64);
         for (address, row) in [

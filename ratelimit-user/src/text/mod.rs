@@ -9,4 +9,5 @@ pub(crate) mod plain;
 pub mod prefix;
 pub mod request_rate;
 pub mod service;
+pub(crate) mod throttle;
 pub mod units;

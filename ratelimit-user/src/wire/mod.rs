@@ -1,18 +1,16 @@
 //! What the server and its callers tell each other by HTTP: paths, bounds, fields and headers.
 
 mod headers;
-mod jitter;
 mod reply;
-mod stream;
+mod retry;
 
 use axum::http::HeaderName;
 
 pub use self::headers::HeaderStyle;
 pub(crate) use self::{
     headers::{headers, status},
-    jitter::{part, random, retry_after_ms},
     reply::{Problem, Replies, Reply, of_all},
-    stream::Stream,
+    retry::retry_after_ms,
 };
 
 /// The path that decides one request.

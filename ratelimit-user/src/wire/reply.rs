@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::jitter::{milliseconds, retry_after_ms};
+use super::retry::{milliseconds, retry_after_ms};
 use crate::{check::Decision, text::request_rate::RequestRate};
 
 /// The decision about a request. Callers skip fields that they do not know.

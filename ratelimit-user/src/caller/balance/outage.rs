@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::wire::part;
+use crate::jitter::part;
 
 /// The first time that a server is left out. It doubles with each failure.
 pub(super) const FIRST: Duration = Duration::from_millis(100);

@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 use serde::Serialize;
 
-use super::warnings;
+use super::{REQUEST_TABLES, warnings};
 use crate::{
     cli::{
         print::{
@@ -85,7 +85,7 @@ struct HostProblem {
 
 pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
     let file = arguments.file.display().to_string();
-    match config::read(&arguments.file) {
+    match config::read(&arguments.file, REQUEST_TABLES) {
         Ok(config) => {
             for list in &config.lists {
                 report_in(&list.file.display().to_string(), list.content.iter().flat_map(|content| &content.bad))?;

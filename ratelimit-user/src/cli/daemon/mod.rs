@@ -6,3 +6,8 @@ pub(crate) mod run;
 pub(crate) mod save;
 pub(crate) mod serve;
 mod warnings;
+
+use crate::config::{RequestTables, requests};
+
+/// How the configuration file is checked for requests.
+pub(crate) const REQUEST_TABLES: RequestTables = requests::checked;

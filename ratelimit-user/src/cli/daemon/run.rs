@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
+use super::REQUEST_TABLES;
 use crate::{cli::print::answer::Answer, controller::daemon::run, dataplane::sys::host};
 
 #[derive(Debug, clap::Args)]
@@ -18,6 +19,6 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, pins: &Path) -> Result<Answer> {
     host::check()?;
-    run::run(pins, &arguments.config, arguments.force)?;
+    run::run(pins, &arguments.config, arguments.force, REQUEST_TABLES)?;
     Ok(Answer::Done)
 }

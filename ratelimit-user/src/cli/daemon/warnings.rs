@@ -8,9 +8,9 @@ use crate::{
         Config,
         requests::{Requests, tokens::Scope},
     },
-    controller::group_socket::Group,
     fleet::way::Place,
     text::excerpt::escaped,
+    unix_group::Group,
 };
 
 /// Rules that a warning names.
@@ -86,6 +86,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
+    use crate::cli::daemon::REQUEST_TABLES;
     use crate::config::{parse, requests};
 
     const SERVE: &str = "[serve]\nhttp = \"unix:/run/check.sock\"\n";
@@ -93,7 +94,11 @@ mod tests {
     const ENGINE: &str = "[fleet]\nengine = \"redis://127.0.0.1\"\n";
 
     fn warnings(text: &str, second: u64) -> Vec<String> {
-        of(&parse(text).unwrap(), &requests::parse(text).unwrap(), UNIX_EPOCH + Duration::from_secs(second))
+        of(
+            &parse(text, REQUEST_TABLES).unwrap(),
+            &requests::parse(text).unwrap(),
+            UNIX_EPOCH + Duration::from_secs(second),
+        )
     }
 
     fn token(scope: &str) -> String {

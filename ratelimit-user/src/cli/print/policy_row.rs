@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use crate::{
     dataplane::rules::spec::RuleSpec,
-    limit::{
-        excess::{self, Throttle},
-        write,
+    limit::{excess, write},
+    text::{
+        throttle::Throttle,
+        units::{ByteRate, PacketRate},
     },
-    text::units::{ByteRate, PacketRate},
 };
 
 /// A policy in the output. What only limits have is null for all others.

@@ -11,7 +11,11 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use toml::Value;
 
 use super::file;
-use crate::{check::Algorithm, config::requests::written::Keys, settings::Switch, text::excerpt::escaped};
+use crate::{
+    check::Algorithm,
+    config::{requests::written::Keys, switch::Switch},
+    text::excerpt::escaped,
+};
 
 /// The key that each rule needs.
 const LIMITS: &str = "limits";

@@ -16,9 +16,9 @@ use super::{
     secret,
 };
 use crate::{
+    config::switch::Switch,
     config::{options, table::Table},
     fetch::{Address, Trust},
-    settings::Switch,
     text::{path, units},
 };
 

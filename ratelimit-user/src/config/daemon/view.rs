@@ -6,7 +6,7 @@ use crate::config::{
     options,
     table::{Table, Value},
 };
-use crate::{settings::Switch, text::path};
+use crate::{config::switch::Switch, text::path};
 
 /// Where other programs read what the daemon shows.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,13 +7,12 @@ use clap::ValueEnum;
 use super::name::RuleName;
 use crate::{
     check::{ADDRESS, Algorithm, Limit, LimitError, Rule, Throttle},
+    config::switch::Switch,
     config::{
         options,
         table::{Table, nearest},
     },
-    limit::excess,
-    settings::Switch,
-    text::{excerpt::message, request_rate::RequestRate, units},
+    text::{excerpt::message, request_rate::RequestRate, throttle, units},
 };
 
 /// The most attributes by which a rule counts.
@@ -56,9 +55,9 @@ impl FromStr for ThrottleName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.parse() {
-            Ok(excess::Throttle::Hard) => Ok(Self(Throttle::Hard)),
-            Ok(excess::Throttle::Soft(percent)) => Ok(Self(Throttle::Soft(percent))),
-            Ok(excess::Throttle::Elastic) => Err("the server does not know its load: expected hard, or soft=10%"),
+            Ok(throttle::Throttle::Hard) => Ok(Self(Throttle::Hard)),
+            Ok(throttle::Throttle::Soft(percent)) => Ok(Self(Throttle::Soft(percent))),
+            Ok(throttle::Throttle::Elastic) => Err("the server does not know its load: expected hard, or soft=10%"),
             Err(_) => Err("expected hard, or soft with a share from 1% to 100%, such as soft=10%"),
         }
     }

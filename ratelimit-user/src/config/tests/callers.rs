@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use crate::config::{
-    parse,
-    requests::{
-        self,
-        tokens::Scope,
-        written::{self, Keys},
-    },
+use super::parse_all;
+use crate::config::requests::{
+    self,
+    tokens::Scope,
+    written::{self, Keys},
 };
 
 const ONE: &str = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed";
@@ -165,9 +163,9 @@ fn the_tables_for_requests_of_the_sample_file_are_good() {
     let requests = requests::parse(&sample("[serve]")).unwrap();
     assert_eq!((requests.tokens.len(), requests.rules.len()), (1, 2));
     assert!(requests.encryption.is_some() && requests.store.is_some() && requests.stops.is_some());
-    let stops = parse(&format!("interfaces = []\n{}", sample("[stops]"))).unwrap().stops.unwrap();
+    let stops = parse_all(&format!("interfaces = []\n{}", sample("[stops]"))).unwrap().stops.unwrap();
     assert_eq!(requests.stops, Some(stops.socket));
-    let view = parse(&format!("interfaces = []\n{}", sample("[view]"))).unwrap().view.unwrap();
+    let view = parse_all(&format!("interfaces = []\n{}", sample("[view]"))).unwrap().view.unwrap();
     assert_eq!((requests.console.unwrap().packets, requests.users.len()), (Some(view.socket), 1));
 }
 
@@ -181,7 +179,7 @@ fn the_sample_file_has_each_key_about_requests() {
         ("[view]", "[view]"),
     ] {
         // A key that does not exist gets a list of all.
-        let problems = parse(&format!("interfaces = []\n{head}\nzzzzzz = 1\n")).unwrap_err();
+        let problems = parse_all(&format!("interfaces = []\n{head}\nzzzzzz = 1\n")).unwrap_err();
         let expected = problems.iter().find_map(|problem| problem.message.strip_prefix("unknown key: expected "));
         let (sample, keys) = (sample(tables), expected.unwrap().split(", "));
         let missing: Vec<_> = keys.filter(|key| !sample.contains(&format!("\n{key} = "))).collect();

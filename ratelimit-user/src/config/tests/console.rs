@@ -25,7 +25,7 @@ fn each_key_is_read() {
         requests.users[0].scopes.iter().map(ToString::to_string).collect::<Vec<_>>(),
         ["rules:a-*", "packets:read"]
     );
-    let view = parse("interfaces = []\n[view]\nsocket = \"/run/view\"\ngroup = \"check\"\n").unwrap().view.unwrap();
+    let view = parse_all("interfaces = []\n[view]\nsocket = \"/run/view\"\ngroup = \"check\"\n").unwrap().view.unwrap();
     assert_eq!((view.socket.to_str(), view.group.as_deref()), (Some("/run/view"), Some("check")));
 }
 

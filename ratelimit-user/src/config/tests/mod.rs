@@ -20,6 +20,16 @@ mod settings;
 mod stop_at_nic;
 mod stops;
 
+/// Reads a file that says nothing about requests.
+fn parse(text: &str) -> Result<Config, Vec<Problem>> {
+    super::parse(text, |_| 0)
+}
+
+/// Reads a file with everything that it says about requests.
+fn parse_all(text: &str) -> Result<Config, Vec<Problem>> {
+    super::parse(text, super::requests::checked)
+}
+
 /// Returns the problems of a text, one per line.
 fn problems(text: &str) -> Vec<String> {
     parse(text).err().unwrap_or_default().iter().map(Problem::to_string).collect()

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
+use super::parse_all;
 use crate::{
     check::{Algorithm, Limiter},
-    config::{
-        parse,
-        requests::{self, Listen},
-    },
+    config::requests::{self, Listen},
     usage::{SharedUsage, UsageFile, UsagePlace},
 };
 
@@ -17,7 +15,7 @@ fn problem(text: &str) -> String {
     let problems = requests::parse(text).unwrap_err();
     assert_eq!(problems.len(), 1, "{problems:?}");
     // The daemon finds the same.
-    assert_eq!(parse(&format!("{text}\n")).unwrap_err(), problems);
+    assert_eq!(parse_all(&format!("{text}\n")).unwrap_err(), problems);
     problems[0].to_string()
 }
 
@@ -44,7 +42,7 @@ fn each_key_of_a_rule_is_read() {
         burst = 7
     ";
     let requests = requests::parse(text).unwrap();
-    assert!(parse(text).is_ok());
+    assert!(parse_all(text).is_ok());
     assert_eq!(requests.listens.http, Some(Listen::Unix(Path::new("/run/check.sock").to_owned())));
     let [create, all] = &requests.rules[..] else { panic!("{:?}", requests.rules) };
     assert_eq!((create.name(), create.clients(), create.is_shadow()), ("create-url", 1_024, true));

@@ -1,6 +1,7 @@
 //! The key `stop-at-nic` of rules for requests.
 
-use crate::config::{parse, requests};
+use super::parse_all;
+use crate::config::requests;
 
 const STOPS: &str = "stops = \"/run/stops/socket\"\n";
 
@@ -15,7 +16,7 @@ fn problem(text: &str) -> String {
     let problems = requests::parse(text).unwrap_err();
     assert_eq!(problems.len(), 1, "{problems:?}");
     // The daemon finds the same.
-    assert_eq!(parse(text).unwrap_err(), problems);
+    assert_eq!(parse_all(text).unwrap_err(), problems);
     problems[0].to_string()
 }
 

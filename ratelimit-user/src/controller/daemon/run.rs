@@ -25,7 +25,7 @@ use super::{
     watch::Watch,
 };
 use crate::{
-    config::problem::ConfigError,
+    config::{RequestTables, problem::ConfigError},
     controller::{
         crowdsec, downloads,
         events::{changes::record_of_daemon, watcher::STEP},
@@ -60,17 +60,17 @@ const STACK: usize = 8 << 20;
 /// # Errors
 ///
 /// Fails if the file cannot be applied at the start. Nothing has changed then.
-pub fn run(pins: &Path, file: &Path, force: bool) -> Result<()> {
+pub fn run(pins: &Path, file: &Path, force: bool, requests: RequestTables) -> Result<()> {
     memory::limit_heap();
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().thread_stack_size(STACK).build()?;
-    let outcome = runtime.block_on(follow(pins, file, force));
+    let outcome = runtime.block_on(follow(pins, file, force, requests));
     // A snapshot on a disk that hangs must not keep the process.
     runtime.shutdown_background();
     outcome
 }
 
-async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
+async fn follow(pins: &Path, file: &Path, force: bool, requests: RequestTables) -> Result<()> {
     let server = Server::take(pins, DAEMON)?;
     // The watch begins before the file is read, so that no change is missed.
     let mut watch = Watch::new(file).map_err(|cause| unwatched(file, cause))?;
@@ -91,7 +91,7 @@ async fn follow(pins: &Path, file: &Path, force: bool) -> Result<()> {
     let metrics = metrics::Service::start(pins, server.metrics()?, shown)?;
     let view = view::Service::start(pins)?;
     let services = Services { metrics, fleet, stops, view, downloads, crowdsec };
-    let mut daemon = Daemon::new(pins, file, force, services);
+    let mut daemon = Daemon::new(pins, file, force, requests, services);
     daemon.start()?;
     let mut waiting = Waiting::at(daemon.fleet.desk());
     journal::never_wait();

@@ -18,7 +18,7 @@ use super::{
     saver::load,
 };
 use crate::{
-    config::{self, listed::Listed},
+    config::{self, RequestTables, listed::Listed},
     controller::{
         change::{
             again::{can_succeed_now, is_locked},
@@ -49,6 +49,8 @@ pub(super) struct Daemon {
     file: PathBuf,
     /// Whether every reload may block SSH sessions.
     force: bool,
+    /// Checks what the file says about requests.
+    requests: RequestTables,
     /// The session that started the daemon.
     origin: ssh::Origin,
     /// The file that is in force.
@@ -97,12 +99,13 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 impl Daemon {
     /// Returns a daemon that has not applied its file yet.
-    pub(super) fn new(pins: &Path, file: &Path, force: bool, services: Services) -> Self {
+    pub(super) fn new(pins: &Path, file: &Path, force: bool, requests: RequestTables, services: Services) -> Self {
         let Services { metrics, fleet, stops, view, downloads, crowdsec } = services;
         Self {
             pins: pins.to_owned(),
             file: file.to_owned(),
             force,
+            requests,
             origin: ssh::Origin::new(),
             in_force: InForce::default(),
             metrics,
@@ -136,7 +139,7 @@ impl Daemon {
     }
 
     fn read_and_apply(&mut self, is_first: bool, caller: Option<Caller>) -> Result<Applied> {
-        let config = config::read(&self.file)?;
+        let config = config::read(&self.file, self.requests)?;
         config.lists.iter().filter_map(skipped_lines).for_each(|text| say(Level::Warning, &text));
         // The steps for metrics and stops that can fail come before the instance changes.
         let prepared = self.metrics.prepare(&config.metrics)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::wire;
+use crate::jitter;
 
 /// The pause after the first failure. It doubles with each further one.
 const FIRST: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ pub(super) fn pause(every: Duration, failures: u32, random: u64) -> Duration {
         None => every,
         Some(doubled) => FIRST.saturating_mul(2_u32.saturating_pow(doubled)).min(LAST).min(every),
     };
-    pause.saturating_add(wire::part(pause / 10, random))
+    pause.saturating_add(jitter::part(pause / 10, random))
 }
 
 /// Returns the time until the first request, for a copy of this age. None without a copy.

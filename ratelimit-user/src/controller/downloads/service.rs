@@ -26,7 +26,7 @@ use crate::{
         notify::journal::{Level, say},
         socket::request::RemoteList,
     },
-    wire::random,
+    jitter::random,
 };
 
 /// The shortest time between two requests for a list, however often operators ask for a reload.

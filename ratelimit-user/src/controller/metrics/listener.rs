@@ -4,7 +4,7 @@ use std::{io, net, os::unix};
 
 use tokio::net::{TcpListener, UnixListener};
 
-use crate::wire::Stream;
+use crate::stream::Stream;
 
 /// A bound socket that does not accept connections yet.
 pub(super) enum Bound {

@@ -22,7 +22,7 @@ use tokio::{
 };
 
 use super::{listener::Bound, scraper::Scraper};
-use crate::{config::daemon::metrics::Token, wire::Stream};
+use crate::{config::daemon::metrics::Token, stream::Stream};
 
 /// The number of connections at a time. Further ones wait.
 const CONNECTIONS: usize = 16;

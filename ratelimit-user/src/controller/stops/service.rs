@@ -9,12 +9,13 @@ use super::{changes::changes, counts::Shown, desk::Desk, judge::Judge, server::s
 use crate::{
     config::daemon::stops::Stops,
     controller::{
-        group_socket::{self, Bound, File, Group},
+        group_socket::{self, Bound, File},
         notify::journal::{Level, say},
         tasks::{Task, Tasks},
     },
     dataplane::program::values::Difference,
     stops::{Events, State, Stop},
+    unix_group::Group,
 };
 
 /// Answers applications until it is dropped.

@@ -12,12 +12,13 @@ use super::{changes::Desk, reader::Reader, server::serve};
 use crate::{
     config::daemon::view::View,
     controller::{
-        group_socket::{self, Bound, File, Group},
+        group_socket::{self, Bound, File},
         notify::journal::{Level, say},
         tasks::{Task, Tasks},
     },
     dataplane::program::values::Difference,
     ssh,
+    unix_group::Group,
 };
 
 /// Answers other programs until it is dropped.

@@ -29,7 +29,7 @@ use super::{
     tls::Shown,
     unread::Unread,
 };
-use crate::{config::requests::Listen, serve::access::Peer, wire::Stream};
+use crate::{config::requests::Listen, serve::access::Peer, stream::Stream};
 
 /// The number of connections at a time. Further ones wait.
 pub(in crate::serve) const CONNECTIONS: usize = 4_096;

@@ -15,7 +15,7 @@ use rustix::process::getegid;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::callers::Caller;
-use crate::{config::requests::Listen, controller::group_socket::Group, serve::access::Peer, wire::Stream};
+use crate::{config::requests::Listen, serve::access::Peer, stream::Stream, unix_group::Group};
 
 /// A socket that accepts connections.
 pub(super) enum Listener {

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     controller::notify::journal::{self, Level},
+    jitter::{part, random},
     stops::Answer,
-    wire::{part, random},
 };
 
 /// The time in which the daemon must accept a connection.

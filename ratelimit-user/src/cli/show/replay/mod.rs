@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use self::report::Report;
 use crate::{
+    cli::daemon::REQUEST_TABLES,
     cli::print::{answer::Answer, output::Output},
     config::{self, Config},
     replay::{
@@ -50,7 +51,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
-    let config = config::read(&arguments.config)?;
+    let config = config::read(&arguments.config, REQUEST_TABLES)?;
     let capacity = capacity(&config, arguments.interface.as_deref())?;
     let host = Host { capacity, addresses: arguments.host.clone() };
     let path = &arguments.capture;
@@ -92,11 +93,12 @@ mod tests {
 
     #[test]
     fn the_capacity_is_that_of_the_chosen_interface() {
-        let config = config::parse("interfaces = [\"a\", \"b\"]\n[interface.a]\ncapacity = \"5000/s\"\n").unwrap();
+        let config =
+            config::parse("interfaces = [\"a\", \"b\"]\n[interface.a]\ncapacity = \"5000/s\"\n", |_| 0).unwrap();
         assert_eq!(capacity(&config, Some("a")).unwrap(), 5_000);
         assert_eq!(capacity(&config, Some("b")).unwrap(), 0);
         assert!(capacity(&config, Some("c")).is_err() && capacity(&config, None).is_err());
-        let same = config::parse("interfaces = [\"a\", \"b\"]\n").unwrap();
+        let same = config::parse("interfaces = [\"a\", \"b\"]\n", |_| 0).unwrap();
         assert_eq!(capacity(&same, None).unwrap(), 0);
     }
 }

@@ -146,7 +146,7 @@ mod tests {
     fn notes(file: &str, drops: &[Option<Reason>]) -> Vec<String> {
         let mut tally = Tally::default();
         drops.iter().for_each(|drop| tally.add(None, 60, *drop));
-        of(&config::parse(file).unwrap(), &Judged { tally, ..Judged::default() })
+        of(&config::parse(file, |_| 0).unwrap(), &Judged { tally, ..Judged::default() })
     }
 
     fn begin(notes: &[String], beginnings: &[&str]) {

@@ -10,7 +10,7 @@ fn table(url: &str, lines: &str) -> CrowdSec {
     fs::write(&key, "secret").unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     let text = format!("interfaces = []\n[crowdsec]\nkey-file = \"{}\"\nurl = \"{url}\"\n{lines}\n", key.display());
-    let config = config::parse(&text).unwrap();
+    let config = config::parse(&text, |_| 0).unwrap();
     fs::remove_file(&key).unwrap();
     config.crowdsec.unwrap()
 }

@@ -1,8 +1,11 @@
-//! Times to wait, with jitter.
+//! When a refused request may come again.
 
 use std::time::Duration;
 
-use crate::check::Decision;
+use crate::{
+    check::Decision,
+    jitter::{part, random},
+};
 
 /// Returns the milliseconds after which a refused request may come again. None if it costs more than the limit.
 ///
@@ -12,19 +15,7 @@ pub(crate) fn retry_after_ms(decision: &Decision<'_>) -> Option<u64> {
     Some(milliseconds(wait.saturating_add(part(wait / 10, random()))))
 }
 
-/// Returns a random number, which others may guess.
-pub(crate) fn random() -> u64 {
-    fastrand::u64(..)
-}
-
 /// Returns whole milliseconds, rounded up.
 pub(super) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
-/// Returns a time from 0 to `most`, of which `random` chooses one.
-pub(crate) fn part(most: Duration, random: u64) -> Duration {
-    let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-    let part = (u128::from(random) * (u128::from(most) + 1)) >> 64;
-    Duration::from_nanos(u64::try_from(part).unwrap_or(most))
 }
