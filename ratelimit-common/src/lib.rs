@@ -23,7 +23,7 @@ macro_rules! boundary {
     ($type:ty, size $size:expr) => {
         const _: () = assert!(size_of::<$type>() == $size && align_of::<$type>() <= 8);
         // SAFETY: `repr(C)`, integers and arrays of integers only, and the size above leaves no padding.
-        #[cfg(feature = "user")]
+        #[cfg(feature = "aya")]
         unsafe impl aya::Pod for $type {}
     };
 }

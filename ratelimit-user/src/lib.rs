@@ -1,30 +1,6 @@
-//! The user side of ratelimit. Each room uses only rooms below it: [`cli`], [`doctor`], `replay`, `serve`, [`layer`], [`caller`],
-//! [`controller`], [`config`], `edits`, `fetch`, `wire`, `crowdsec`, `stops`, [`usage`], `sharing`, [`check`], `ssh`, `limit` and
-//! `settings`, [`dataplane`], [`fleet`], [`text`], and the crate `ratelimit-common`.
+//! The command `ratelimit`: parses and prints, one file for each command, checks the host (`doctor`) and judges captures
+//! (`replay`). What it does stands in the crates below `crates/`.
 
-pub mod caller;
-pub mod check;
 pub mod cli;
-pub mod config;
-pub mod controller;
-mod crowdsec;
-pub mod dataplane;
 pub mod doctor;
-mod edits;
-mod fetch;
-pub mod fleet;
-mod jitter;
-pub mod layer;
-mod limit;
 mod replay;
-mod serve;
-mod settings;
-mod sharing;
-mod ssh;
-mod stops;
-mod stream;
-pub mod text;
-mod unix_group;
-pub mod usage;
-mod view;
-mod wire;

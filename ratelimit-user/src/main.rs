@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ratelimit::controller::downloads::child().unwrap_or_else(ratelimit::cli::main)
+    ratelimit_daemon::controller::downloads::child().unwrap_or_else(ratelimit::cli::main)
 }

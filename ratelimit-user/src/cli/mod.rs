@@ -22,6 +22,9 @@ use std::{
 
 use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand, builder::NonEmptyStringValueParser};
+use ratelimit_base::notify::journal;
+use ratelimit_daemon::{controller::events::changes, ssh};
+use ratelimit_dataplane::{VERSION, pins::layout::PINS, sys::namespace};
 
 use self::{
     daemon::{check, reload, run, save, serve},
@@ -32,11 +35,6 @@ use self::{
     program::{attach, confirm, detach, set, upgrade},
     rules::{access, cost, limit},
     show::{doctor, events, metrics, replay, sources, status, suggest, usage, why},
-};
-use crate::{
-    controller::{events::changes, notify::journal},
-    dataplane::{VERSION, pins::layout::PINS, sys::namespace},
-    ssh,
 };
 
 /// Limits how many packets and bytes each source may send. The kernel drops the rest before the network stack sees it.

@@ -9,8 +9,7 @@ use clap::{
     Arg, Command, Error,
     error::{ContextKind, ContextValue, ErrorKind},
 };
-
-use crate::dataplane::rules::target::Sources;
+use ratelimit_dataplane::rules::target::Sources;
 
 /// The similarity from which on an option is worth a tip, from 0 to 1. Less similar ones are seldom the intended ones.
 const ALIKE: f64 = 0.8;

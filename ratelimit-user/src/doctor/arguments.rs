@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::dataplane::pins::layout::PINS;
+use ratelimit_dataplane::pins::layout::PINS;
 
 /// Returns this command for a user who may read everything.
 pub(super) fn as_root(pins: &Path, names: &[String]) -> String {

@@ -7,14 +7,14 @@ use ratelimit_common::{
         names::CELLS_MAX,
     },
 };
-
-use super::finding::{Check, Finding};
-use crate::dataplane::{
+use ratelimit_dataplane::{
     Error,
     program::values::per_second,
     readings::{cells, gauges},
     tables::open::Tables,
 };
+
+use super::finding::{Check, Finding};
 
 /// One crowded cell in this number is a warning.
 const FEW: usize = 10;

@@ -3,12 +3,12 @@
 use std::fs;
 
 use ratelimit_common::maps::control::{Control, FEATURE_OWN, FEATURE_PROVE_TCP, FEATURE_UNKNOWN};
-
-use super::finding::{Check, Finding, count};
-use crate::dataplane::{
+use ratelimit_dataplane::{
     program::{proofs::ALWAYS, values::per_second},
     sys::host,
 };
+
+use super::finding::{Check, Finding, count};
 
 /// Packets of this network namespace since it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,16 +3,15 @@
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
+use ratelimit_base::certificates::CertificateEnd;
+use ratelimit_daemon::controller::socket::{
+    client,
+    folder::DAEMON,
+    request::{Reply, Request},
+};
+use ratelimit_fleet::{hosts::Member, status::Status};
 
 use super::finding::{Check, Finding, count};
-use crate::{
-    controller::socket::{
-        client,
-        folder::DAEMON,
-        request::{Reply, Request},
-    },
-    fleet::{certificates::CertificateEnd, hosts::Member, status::Status},
-};
 
 /// Part of the time between two reports that an answer may take.
 const SLOW: f64 = 0.5;
@@ -105,7 +104,7 @@ fn about_end(certificate: &CertificateEnd, now: Timestamp) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::{
+    use ratelimit_fleet::{
         members::About,
         status::{Denies, SharedRules, SharedSource},
     };

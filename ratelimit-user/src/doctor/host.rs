@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use ratelimit_dataplane::sys::{features, host};
+
 use super::finding::{Check, Finding};
-use crate::dataplane::sys::{features, host};
 
 const JIT: &str = "/proc/sys/net/core/bpf_jit_enable";
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";

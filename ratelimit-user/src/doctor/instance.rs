@@ -3,26 +3,26 @@
 use std::path::Path;
 
 use ratelimit_common::rules::rule::CONFIG;
+use ratelimit_daemon::{
+    controller::socket::{client, request::Unattached},
+    crowdsec,
+};
+use ratelimit_dataplane::{
+    Error, Instance,
+    attach::attachment::Attachment,
+    error::{PinsError, Tried as _},
+    instance::{open, read_only::View},
+    lists::listing,
+    pins::{bpffs, layout::PINS},
+    rules::list,
+    sys::interface::Interface,
+    tables::open::Tables,
+};
+use ratelimit_protocol::stops;
 
 use super::{
     arguments::of_pins,
     finding::{Check, Finding},
-};
-use crate::{
-    controller::socket::{client, request::Unattached},
-    crowdsec,
-    dataplane::{
-        Error, Instance,
-        attach::attachment::Attachment,
-        error::{PinsError, Tried as _},
-        instance::{open, read_only::View},
-        lists::listing,
-        pins::{bpffs, layout::PINS},
-        rules::list,
-        sys::interface::Interface,
-        tables::open::Tables,
-    },
-    stops,
 };
 
 /// When the daemon asks the server of a list again after a failure.

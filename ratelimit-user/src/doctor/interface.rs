@@ -4,11 +4,7 @@
 //! (XDP support, from Linux 6.3). sysfs is not used, because it can show another network namespace. A library for
 //! ethtool's netlink would bring an asynchronous client for four questions.
 
-use super::{
-    finding::{Check, Finding, count},
-    instance::Ours,
-};
-use crate::dataplane::{
+use ratelimit_dataplane::{
     Error,
     attach::occupant::Occupant,
     readings::gauges,
@@ -18,6 +14,11 @@ use crate::dataplane::{
         interface::{Attached, Interface, Program},
         xdp_features::{self, XdpFeatures},
     },
+};
+
+use super::{
+    finding::{Check, Finding, count},
+    instance::Ours,
 };
 
 /// The largest MTU that every driver supports with XDP.

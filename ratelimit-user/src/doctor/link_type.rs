@@ -1,10 +1,11 @@
 //! Checks of the link type of an interface.
 
+use ratelimit_dataplane::sys::{interface::Interface, link_type::FirstHeader};
+
 use super::{
     finding::{Check, Finding},
     instance::Ours,
 };
-use crate::dataplane::sys::{interface::Interface, link_type::FirstHeader};
 
 /// Returns the finding about the link type. Interfaces with Ethernet headers have none.
 pub(super) fn examine(interface: &Interface, ours: &Ours) -> Option<Finding> {

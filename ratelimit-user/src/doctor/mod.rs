@@ -22,18 +22,18 @@ mod traffic;
 use std::path::Path;
 
 use jiff::Timestamp;
-
-use self::{
-    finding::{Check, Finding},
-    instance::{Ours, Running, State},
-    traffic::Window,
-};
-use crate::dataplane::{
+use ratelimit_dataplane::{
     Error,
     sys::{
         host as privileges,
         interface::{self as interfaces, Interface},
     },
+};
+
+use self::{
+    finding::{Check, Finding},
+    instance::{Ours, Running, State},
+    traffic::Window,
 };
 
 /// Examines the host and these interfaces. Without names, it examines all interfaces that the instance in `pins` is

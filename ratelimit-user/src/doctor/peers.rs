@@ -2,21 +2,19 @@
 
 use std::net::IpAddr;
 
+use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::{identity::service::Transport, limits::policy::Policy};
+use ratelimit_dataplane::{
+    Error,
+    rules::{resolve, services::Services, spec::RuleSpec},
+    sys::{host, netlink::route},
+    tables::open::Tables,
+};
+use ratelimit_fleet::gossip::places::Places;
 
 use super::{
     finding::{Check, Finding},
     instance::Ours,
-};
-use crate::{
-    dataplane::{
-        Error,
-        rules::{resolve, services::Services, spec::RuleSpec},
-        sys::{host, netlink::route},
-        tables::open::Tables,
-    },
-    fleet::gossip::places::Places,
-    text::prefix::Prefix,
 };
 
 /// Returns a finding if the rules of this instance do not allow a peer that is reached through one of its interfaces.

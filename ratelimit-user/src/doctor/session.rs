@@ -1,13 +1,13 @@
 //! Checks the rules for the SSH session of this process.
 
 use ratelimit_common::limits::policy::Policy;
-
-use super::finding::{Check, Finding};
-use crate::{
-    dataplane::{Error, rules::spec::RuleSpec, tables::open::Tables},
+use ratelimit_daemon::{
     limit::write,
     ssh::{self, NEW, OPEN, Standing},
 };
+use ratelimit_dataplane::{Error, rules::spec::RuleSpec, tables::open::Tables};
+
+use super::finding::{Check, Finding};
 
 pub(super) fn examine(tables: &Tables) -> Result<Option<Finding>, Error> {
     let Some(session) = ssh::session() else { return Ok(None) };

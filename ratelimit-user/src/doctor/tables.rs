@@ -2,11 +2,21 @@
 
 use std::{cmp::Reverse, time::Duration};
 
+use ratelimit_base::text::units;
 use ratelimit_common::{
     identity::{class::ANY, source::IPV6},
     limits::policy::LIMIT,
     maps::control::{FEATURE_FRONT, FEATURE_SHADOW},
     reason::Reason,
+};
+use ratelimit_dataplane::{
+    Error,
+    readings::{gauges, tracked},
+    rules::{
+        policies,
+        spec::{ParentLimit, Scope},
+    },
+    tables::open::Tables,
 };
 
 use super::{
@@ -14,18 +24,6 @@ use super::{
     finding::{Check, Finding, count},
     instance::Running,
     traffic::Window,
-};
-use crate::{
-    dataplane::{
-        Error,
-        readings::{gauges, tracked},
-        rules::{
-            policies,
-            spec::{ParentLimit, Scope},
-        },
-        tables::open::Tables,
-    },
-    text::units,
 };
 
 /// An unused bucket that stays this long is sufficient. Known sources stay as long.

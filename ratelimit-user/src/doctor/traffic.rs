@@ -14,12 +14,7 @@ use std::{
 };
 
 use ratelimit_common::reason::Reason;
-
-use super::{
-    finding::{Check, Finding, count},
-    instance::{Ours, Running},
-};
-use crate::dataplane::{
+use ratelimit_dataplane::{
     Error,
     readings::gauges,
     sys::{
@@ -27,6 +22,11 @@ use crate::dataplane::{
         interface::{self, Attached, Interface, Received},
     },
     tables::open::Tables,
+};
+
+use super::{
+    finding::{Check, Finding, count},
+    instance::{Ours, Running},
 };
 
 /// The time of observation.

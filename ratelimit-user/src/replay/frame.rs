@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
+use ratelimit_dataplane::sys::link_type::FirstHeader;
+
 use super::capture::{link::Link, packet::Packet};
-use crate::dataplane::sys::link_type::FirstHeader;
 
 /// The most bytes that the program gets: an IP packet of 64 KiB behind an Ethernet header with two tags.
 const MOST: usize = 65_535 + 22;

@@ -6,6 +6,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use ratelimit_daemon::config::Config;
+use ratelimit_dataplane::{self as dataplane, sys::features, trial::Trial};
+
 use super::{
     capture::{Capture, packet::CaptureError},
     clock::Clock,
@@ -14,10 +17,6 @@ use super::{
     rows::Rows,
     rules,
     tally::Tally,
-};
-use crate::{
-    config::Config,
-    dataplane::{self, sys::features, trial::Trial},
 };
 
 /// The longest Ethernet frame of the usual MTU, with two tags.

@@ -6,14 +6,11 @@ use std::{
     net::IpAddr,
 };
 
+use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::identity::source::{IPV6, Source};
-
-use crate::{
-    dataplane::{
-        rules::{rule_key::is_narrow, target::Sources},
-        trial::Rules,
-    },
-    text::prefix::Prefix,
+use ratelimit_dataplane::{
+    rules::{rule_key::is_narrow, target::Sources},
+    trial::Rules,
 };
 
 /// The rows: one for each source, and one for each part of an IPv6 source that has a rule or is on a list.
@@ -56,7 +53,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::{super::rules, *};
-    use crate::config;
+    use ratelimit_daemon::config;
 
     #[test]
     fn a_part_of_a_source_with_a_rule_has_a_row_of_its_own() {

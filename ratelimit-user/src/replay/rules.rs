@@ -6,15 +6,11 @@ use std::{
 };
 
 use ratelimit_common::rules::rule::{CONFIG, NEVER};
-
-use crate::{
-    config::Config,
-    controller::change::lists,
-    dataplane::{
-        lists::change::ListChange,
-        rules::{batch::Change, spec::RuleSpec},
-        trial::Rules,
-    },
+use ratelimit_daemon::{config::Config, controller::change::lists};
+use ratelimit_dataplane::{
+    lists::change::ListChange,
+    rules::{batch::Change, spec::RuleSpec},
+    trial::Rules,
 };
 
 /// Returns the rules of a file at a time in nanoseconds since 1970, from which their ends count.

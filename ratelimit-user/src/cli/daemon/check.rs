@@ -7,27 +7,28 @@ use std::{
 };
 
 use anyhow::Result;
+use ratelimit_base::{
+    tables::problem::{ConfigError, Problem},
+    text::{excerpt::escaped, feed::Bad},
+};
+use ratelimit_daemon::{
+    config::{self, Config, PlannedList, daemon::kept::Kept},
+    controller::socket::request::ago,
+};
+use ratelimit_dataplane::{Error, attach::refusal, sys::interface};
+use ratelimit_server::{
+    config::{self as requests, Requests},
+    serve,
+};
 use serde::Serialize;
 
 use super::{REQUEST_TABLES, warnings};
-use crate::{
-    cli::{
-        print::{
-            answer::Answer,
-            output::{Output, count},
-        },
-        rules::lines::{SHOWN, report_in},
+use crate::cli::{
+    print::{
+        answer::Answer,
+        output::{Output, count},
     },
-    config::{
-        self, Config, PlannedList,
-        daemon::kept::Kept,
-        problem::{ConfigError, Problem},
-        requests::{self, Requests},
-    },
-    controller::socket::request::ago,
-    dataplane::{Error, attach::refusal, sys::interface},
-    serve,
-    text::{excerpt::escaped, feed::Bad},
+    rules::lines::{SHOWN, report_in},
 };
 
 /// Said about a file that attaches nothing.

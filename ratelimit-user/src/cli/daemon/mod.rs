@@ -7,7 +7,8 @@ pub(crate) mod save;
 pub(crate) mod serve;
 mod warnings;
 
-use crate::config::{RequestTables, requests};
+use ratelimit_daemon::config::RequestTables;
+use ratelimit_server::config as requests;
 
 /// How the configuration file is checked for requests.
 pub(crate) const REQUEST_TABLES: RequestTables = requests::checked;

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-
-use crate::{
-    cli::print::{answer::Answer, output::Output},
+use ratelimit_daemon::{
     controller::socket::{
         client::{self, SocketError},
         folder::DAEMON,
@@ -13,6 +11,8 @@ use crate::{
     },
     ssh,
 };
+
+use crate::cli::print::{answer::Answer, output::Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use ratelimit_daemon::controller::daemon::run;
+use ratelimit_dataplane::sys::host;
 
 use super::REQUEST_TABLES;
-use crate::{cli::print::answer::Answer, controller::daemon::run, dataplane::sys::host};
+use crate::cli::print::answer::Answer;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -6,13 +6,13 @@ use std::{
 };
 
 use anyhow::Result;
-
-use crate::{
-    cli::print::{answer::Answer, output::Output},
+use ratelimit_daemon::{
     config::{self, save},
     controller::socket::client,
-    dataplane::{Instance, sys::host},
 };
+use ratelimit_dataplane::{Instance, sys::host};
+
+use crate::cli::print::{answer::Answer, output::Output};
 
 pub(crate) fn run(pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
+use ratelimit_server::serve;
 
-use crate::{cli::print::answer::Answer, serve};
+use crate::cli::print::answer::Answer;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

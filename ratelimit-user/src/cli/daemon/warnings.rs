@@ -2,16 +2,12 @@
 
 use std::time::SystemTime;
 
-use crate::{
-    cli::print::output::count,
-    config::{
-        Config,
-        requests::{Requests, tokens::Scope},
-    },
-    fleet::way::Place,
-    text::excerpt::escaped,
-    unix_group::Group,
-};
+use ratelimit_base::{text::excerpt::escaped, unix_group::Group};
+use ratelimit_daemon::config::Config;
+use ratelimit_fleet::way::Place;
+use ratelimit_server::config::{Requests, tokens::Scope};
+
+use crate::cli::print::output::count;
 
 /// Rules that a warning names.
 const NAMED: usize = 5;
@@ -87,7 +83,8 @@ mod tests {
 
     use super::*;
     use crate::cli::daemon::REQUEST_TABLES;
-    use crate::config::{parse, requests};
+    use ratelimit_daemon::config::parse;
+    use ratelimit_server::config as requests;
 
     const SERVE: &str = "[serve]\nhttp = \"unix:/run/check.sock\"\n";
     const CHECK: &str = "[[check]]\nname = \"a\"\nlimits = \"3/m\"\n";

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-
-use crate::controller::socket::{
+use ratelimit_daemon::controller::socket::{
     client,
     folder::DAEMON,
     request::{Reply, Request},

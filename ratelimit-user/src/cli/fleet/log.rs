@@ -4,19 +4,19 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use jiff::Timestamp;
+use ratelimit_base::text::excerpt::escaped;
 use ratelimit_common::limits::policy::Policy;
+use ratelimit_daemon::{
+    config::{Planned, shared},
+    limit::write,
+};
+use ratelimit_dataplane::rules::target::Target;
+use ratelimit_fleet::kept::rules::Logged;
 use serde::Serialize;
 
-use crate::{
-    cli::print::{
-        answer::Answer,
-        output::{Output, table},
-    },
-    config::{Planned, shared},
-    dataplane::rules::target::Target,
-    fleet::kept::rules::Logged,
-    limit::write,
-    text::excerpt::escaped,
+use crate::cli::print::{
+    answer::Answer,
+    output::{Output, table},
 };
 
 /// Changes of a version in the table.

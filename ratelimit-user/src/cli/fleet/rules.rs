@@ -8,15 +8,9 @@ use std::{
 
 use anyhow::{Result, anyhow, bail};
 use jiff::Timestamp;
+use ratelimit_base::text::{excerpt::escaped, prefix::Prefix, units};
 use ratelimit_common::{limits::policy::Policy, rules::comment::Comment};
-use serde::Serialize;
-
-use super::{ask::ask, log};
-use crate::{
-    cli::print::{
-        answer::Answer,
-        output::{Output, table},
-    },
+use ratelimit_daemon::{
     config::{Planned, shared},
     controller::{
         events::changes::operator,
@@ -26,10 +20,16 @@ use crate::{
             rules::{RulesReply, RulesRequest},
         },
     },
-    dataplane::rules::target::{Sources, Target},
-    fleet::kept::rules::Version,
     limit::{Rates, write},
-    text::{excerpt::escaped, prefix::Prefix, units},
+};
+use ratelimit_dataplane::rules::target::{Sources, Target};
+use ratelimit_fleet::kept::rules::Version;
+use serde::Serialize;
+
+use super::{ask::ask, log};
+use crate::cli::print::{
+    answer::Answer,
+    output::{Output, table},
 };
 
 /// The section of the help for options after those of the limit itself.

@@ -3,23 +3,21 @@
 use std::{io, io::Write, path::Path, time::Duration};
 
 use anyhow::{Result, bail};
+use ratelimit_base::text::units;
+use ratelimit_daemon::controller::socket::{
+    client::SocketError,
+    request::{Reply, Request},
+};
+use ratelimit_dataplane::lists::listing::BANS;
+use ratelimit_fleet::{
+    hosts::Member,
+    status::{DeniedSource, Denies, SharedRules, SharedSource, Status},
+};
 
 use super::ask::ask;
-use crate::{
-    cli::print::{
-        answer::Answer,
-        output::{self, Output},
-    },
-    controller::socket::{
-        client::SocketError,
-        request::{Reply, Request},
-    },
-    dataplane::lists::listing::BANS,
-    fleet::{
-        hosts::Member,
-        status::{DeniedSource, Denies, SharedRules, SharedSource, Status},
-    },
-    text::units,
+use crate::cli::print::{
+    answer::Answer,
+    output::{self, Output},
 };
 
 pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{limit::Rates, text::units};
+use ratelimit_base::text::units;
+use ratelimit_daemon::limit::Rates;
 
 /// The section of the help for options after those of the limit itself.
 const OPTIONS: Option<&str> = None;

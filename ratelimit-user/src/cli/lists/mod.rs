@@ -8,15 +8,13 @@ mod show;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use ratelimit_dataplane::{
+    lists::listing::{CROWDSEC, OF_FLEET, is_name},
+    sys::host,
+};
 
 use self::{how::How, import::Filter, set::From};
-use crate::{
-    cli::print::{answer::Answer, output::Output},
-    dataplane::{
-        lists::listing::{CROWDSEC, OF_FLEET, is_name},
-        sys::host,
-    },
-};
+use crate::cli::print::{answer::Answer, output::Output};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {

@@ -8,33 +8,31 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use ratelimit_base::text::{feed, units};
 use ratelimit_common::rules::rule::{COMMAND, CONFIG, CROWDSEC, FLEET, NEVER};
+use ratelimit_daemon::ssh;
+use ratelimit_dataplane::{
+    Instance,
+    lists::{
+        action::Action,
+        change::{ListChange, RequestedList},
+        entries::{self, Entries},
+        listing,
+    },
+    rules::target::Sources,
+    sys::host,
+};
 use serde::Serialize;
 
 use super::{how::How, import};
-use crate::{
-    cli::{
-        print::{
-            answer::Answer,
-            hint,
-            list_row::Row,
-            output::{Output, count},
-        },
-        rules::lines,
+use crate::cli::{
+    print::{
+        answer::Answer,
+        hint,
+        list_row::Row,
+        output::{Output, count},
     },
-    dataplane::{
-        Instance,
-        lists::{
-            action::Action,
-            change::{ListChange, RequestedList},
-            entries::{self, Entries},
-            listing,
-        },
-        rules::target::Sources,
-        sys::host,
-    },
-    ssh,
-    text::{feed, units},
+    rules::lines,
 };
 
 /// Where the entries of a list come from.

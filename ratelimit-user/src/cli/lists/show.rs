@@ -3,16 +3,14 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_dataplane::{Instance, lists::listing};
 use serde::Serialize;
 
 use super::set::entries_text;
-use crate::{
-    cli::print::{
-        answer::Answer,
-        list_row::Row,
-        output::{self, Output, expiry},
-    },
-    dataplane::{Instance, lists::listing},
+use crate::cli::print::{
+    answer::Answer,
+    list_row::Row,
+    output::{self, Output, expiry},
 };
 
 /// Shows one list.

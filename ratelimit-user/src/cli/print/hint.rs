@@ -6,7 +6,8 @@ use std::{
     path::Path,
 };
 
-use crate::{controller::socket::client, dataplane::lists::listing::BANS};
+use ratelimit_daemon::controller::socket::client;
+use ratelimit_dataplane::lists::listing::BANS;
 
 /// Says that a rule of the file is replaced, if a daemon runs.
 pub(crate) fn of_rule(out: &mut dyn Write, pins: &Path) -> io::Result<()> {

@@ -1,17 +1,15 @@
 //! A named list as JSON and as a row of a table.
 
+use ratelimit_base::text::excerpt::escaped;
 use ratelimit_common::rules::rule::CONFIG;
+use ratelimit_daemon::config::daemon::kept::Kept;
+use ratelimit_dataplane::lists::{action::Action, listing::Listing};
 use serde::Serialize;
 
 use super::{
     output::{expiry, origin},
     policy_row::PolicyRow,
     source_row::Counted,
-};
-use crate::{
-    config::daemon::kept::Kept,
-    dataplane::lists::{action::Action, listing::Listing},
-    text::excerpt::escaped,
 };
 
 /// A list in the output.

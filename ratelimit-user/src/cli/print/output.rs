@@ -8,17 +8,14 @@ use std::{
 };
 
 use anyhow::Result;
+use ratelimit_base::text::units;
 use ratelimit_common::rules::rule::{APPLICATION, BANNED, COMMAND, CONFIG, CROWDSEC, FLEET, SSH};
+use ratelimit_daemon::{limit::write, ssh};
+use ratelimit_dataplane::rules::{list::Listed, spec::RuleSpec};
 use serde::Serialize;
 use serde_json::Value;
 
-pub(crate) use crate::dataplane::readings::rates::Traffic;
-use crate::{
-    dataplane::rules::{list::Listed, spec::RuleSpec},
-    limit::write,
-    ssh,
-    text::units,
-};
+pub(crate) use ratelimit_dataplane::readings::rates::Traffic;
 
 /// The output format.
 #[derive(Debug, Clone, Copy)]

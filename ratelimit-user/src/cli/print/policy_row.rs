@@ -1,19 +1,16 @@
 //! A policy as JSON: what a rule, a default or a list does with packets.
 
+use ratelimit_base::text::{
+    throttle::Throttle,
+    units::{ByteRate, PacketRate},
+};
 use ratelimit_common::limits::{
     limit::{Limit, Rate, SECOND},
     policy::{ALLOW, BAN, Ban, DENY, LIMIT, LISTED},
 };
+use ratelimit_daemon::limit::{excess, write};
+use ratelimit_dataplane::rules::spec::RuleSpec;
 use serde::Serialize;
-
-use crate::{
-    dataplane::rules::spec::RuleSpec,
-    limit::{excess, write},
-    text::{
-        throttle::Throttle,
-        units::{ByteRate, PacketRate},
-    },
-};
 
 /// A policy in the output. What only limits have is null for all others.
 #[derive(Debug, Clone, Serialize)]

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
+use ratelimit_base::text::units;
 use ratelimit_common::buckets::bucket::Bucket;
 use serde::Serialize;
-
-use crate::text::units;
 
 /// Ages of the first and of the last time that are `now`: the steps in which the program notes them.
 const NOW: [Duration; 2] = [Duration::from_secs(70), Duration::from_secs(5)];

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use jiff::Timestamp;
+use ratelimit_base::text::{prefix::Prefix, service::ServiceName};
 use ratelimit_common::{
     buckets::bucket::Bucket,
     cells::refused_sample,
@@ -10,18 +11,15 @@ use ratelimit_common::{
     maps::control::FEATURE_FRONT,
     reason::Count,
 };
+use ratelimit_dataplane::{
+    readings::rule_hits::Hits,
+    rules::{resolve, services::Services, spec::RuleSpec},
+    sys::host,
+    tables::open::Tables,
+};
 use serde::Serialize;
 
 use super::{output, policy_row::PolicyRow, seen::Seen};
-use crate::{
-    dataplane::{
-        readings::rule_hits::Hits,
-        rules::{resolve, services::Services, spec::RuleSpec},
-        sys::host,
-        tables::open::Tables,
-    },
-    text::{prefix::Prefix, service::ServiceName},
-};
 
 /// A tracked source in the output.
 #[derive(Debug, Clone, Serialize)]

@@ -8,14 +8,9 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::ValueEnum;
+use ratelimit_base::text::units::{self, UnitError};
 use ratelimit_common::rules::rule::COMMAND;
-
-use super::{
-    follow,
-    report::{self, Report},
-};
-use crate::{
-    cli::print::{answer::Answer, output::Output},
+use ratelimit_daemon::{
     controller::{
         change::{
             interfaces::{self, Requested, RequestedInterface},
@@ -29,26 +24,31 @@ use crate::{
         events::changes,
         socket::client,
     },
-    dataplane::{
-        Instance,
-        attach::attachment::{Attachment, Mode},
-        instance::open::Versions,
-        program::{
-            loader::{RequestedSettings, Settings},
-            values,
-        },
-        rules::{
-            capacities, list,
-            spec::RuleSpec,
-            target::{Sources, Target},
-        },
-        sys::{host, interface},
-    },
     limit::{Rates, merge::merge, write},
     settings::{RateOrOff, SettingsArguments},
     ssh,
-    text::units::{self, UnitError},
 };
+use ratelimit_dataplane::{
+    Instance,
+    attach::attachment::{Attachment, Mode},
+    instance::open::Versions,
+    program::{
+        loader::{RequestedSettings, Settings},
+        values,
+    },
+    rules::{
+        capacities, list,
+        spec::RuleSpec,
+        target::{Sources, Target},
+    },
+    sys::{host, interface},
+};
+
+use super::{
+    follow,
+    report::{self, Report},
+};
+use crate::cli::print::{answer::Answer, output::Output};
 
 /// The section of the help for options after those of limits and settings.
 const OPTIONS: Option<&str> = None;

@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_daemon::controller::confirm::client;
+use ratelimit_dataplane::sys::host;
 use serde::Serialize;
 
-use crate::{
-    cli::print::{answer::Answer, output::Output},
-    controller::confirm::client,
-    dataplane::sys::host,
-};
+use crate::cli::print::{answer::Answer, output::Output};
 
 #[derive(Debug, Serialize)]
 struct Confirmed {

@@ -6,21 +6,19 @@ use std::{
 };
 
 use anyhow::Result;
+use ratelimit_base::text::excerpt::escaped;
+use ratelimit_daemon::controller::{confirm::client as confirm, socket::client as socket};
+use ratelimit_dataplane::{
+    Error, Instance,
+    instance::removal::{self, Removed},
+    rules::capacities,
+    sys::host,
+};
 use serde::Serialize;
 
-use crate::{
-    cli::print::{
-        answer::Answer,
-        output::{Output, count},
-    },
-    controller::{confirm::client as confirm, socket::client as socket},
-    dataplane::{
-        Error, Instance,
-        instance::removal::{self, Removed},
-        rules::capacities,
-        sys::host,
-    },
-    text::excerpt::escaped,
+use crate::cli::print::{
+    answer::Answer,
+    output::{Output, count},
 };
 
 /// The most pins of others that are printed one by one.

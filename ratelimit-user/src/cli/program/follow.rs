@@ -3,12 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use ratelimit_dataplane::{Instance, program::loader::RequestedSettings, sys::kernel_log};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::{
-    cli::print::answer::Answer,
-    dataplane::{Instance, program::loader::RequestedSettings, sys::kernel_log},
-};
+use crate::cli::print::answer::Answer;
 
 /// Prints the messages until Ctrl-C. Then replaces the program by one without messages.
 pub(crate) fn run(instance: Instance, pins: &Path) -> Result<Answer> {

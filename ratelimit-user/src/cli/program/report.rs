@@ -3,26 +3,22 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use ratelimit_base::text::{prefix::Prefix, units};
 use ratelimit_common::maps::control::FEATURE_ELASTIC;
+use ratelimit_daemon::{controller::change::undo::Done, limit::write, settings::SettingsArguments};
+use ratelimit_dataplane::{
+    Instance,
+    attach::undo::AttachUndo,
+    rules::{capacities, list, target::Target},
+};
 use serde::Serialize;
 
-use crate::{
-    cli::{
-        print::{
-            output::{Output, allowed_line},
-            policy_row::PolicyRow,
-        },
-        show::status::interface::Interface,
+use crate::cli::{
+    print::{
+        output::{Output, allowed_line},
+        policy_row::PolicyRow,
     },
-    controller::change::undo::Done,
-    dataplane::{
-        Instance,
-        attach::undo::AttachUndo,
-        rules::{capacities, list, target::Target},
-    },
-    limit::write,
-    settings::SettingsArguments,
-    text::{prefix::Prefix, units},
+    show::status::interface::Interface,
 };
 
 /// The arguments that the output repeats.

@@ -3,22 +3,19 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use ratelimit_daemon::{settings::SettingsArguments, ssh};
+use ratelimit_dataplane::{
+    Error, Instance,
+    attach::attachment::Attachment,
+    program::{
+        loader::{RequestedSettings, Settings},
+        values,
+    },
+    sys::host,
+};
 use serde::Serialize;
 
-use crate::{
-    cli::print::{answer::Answer, hint, output::Output},
-    dataplane::{
-        Error, Instance,
-        attach::attachment::Attachment,
-        program::{
-            loader::{RequestedSettings, Settings},
-            values,
-        },
-        sys::host,
-    },
-    settings::SettingsArguments,
-    ssh,
-};
+use crate::cli::print::{answer::Answer, hint, output::Output};
 
 // Here, no interface can follow `--shadow`, so its value may be a word of its own.
 #[derive(Debug, clap::Args)]

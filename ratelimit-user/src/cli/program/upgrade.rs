@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_daemon::controller::socket::client as socket;
+use ratelimit_dataplane::{Instance, sys::host};
 use serde::Serialize;
 
-use crate::{
-    cli::print::{answer::Answer, output::Output},
-    controller::socket::client as socket,
-    dataplane::{Instance, sys::host},
-};
+use crate::cli::print::{answer::Answer, output::Output};
 
 #[derive(Debug, Serialize)]
 struct Upgraded {

@@ -12,13 +12,10 @@ use axum::{
 };
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
+use ratelimit_base::text::excerpt::{escaped, excerpt};
+use ratelimit_client::caller::{Connector, Server, Token};
 use serde_json::Value;
 use tokio::time::timeout;
-
-use crate::{
-    caller::{Connector, Server, Token},
-    text::excerpt::{escaped, excerpt},
-};
 
 /// The time until a server answers.
 const TIME: Duration = Duration::from_secs(30);

@@ -7,6 +7,9 @@ use axum::http::{
     HeaderName, HeaderValue, Method, StatusCode,
     header::{IF_MATCH, IF_NONE_MATCH},
 };
+use ratelimit_base::text::excerpt::escaped;
+use ratelimit_client::caller::Server;
+use ratelimit_server::config::written::Keys;
 use serde::Serialize;
 
 use super::{
@@ -14,12 +17,7 @@ use super::{
     keys::RuleOptions,
     read::{Row, differences, path, rule},
 };
-use crate::{
-    caller::Server,
-    cli::print::{answer::Answer, output::Output},
-    config::requests::written::Keys,
-    text::excerpt::escaped,
-};
+use crate::cli::print::{answer::Answer, output::Output};
 
 /// The result of `set`.
 #[derive(Debug, Serialize)]

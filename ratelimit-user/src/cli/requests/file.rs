@@ -1,12 +1,9 @@
 //! A rule as a file gives it.
 
 use anyhow::{Result, anyhow, bail};
+use ratelimit_base::text::excerpt::excerpt;
+use ratelimit_server::config::{json, stored::problem, written::Keys};
 use toml::Value;
-
-use crate::{
-    config::requests::{json, stored::problem, written::Keys},
-    text::excerpt::excerpt,
-};
 
 /// Reads the keys of the rule with this name: alone, or in a table `[[check]]`.
 pub(super) fn keys(text: &str, file: &str, name: &str) -> Result<Keys> {
@@ -46,7 +43,7 @@ fn named(mut keys: Keys, file: &str, name: &str) -> Result<Keys> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::requests::written;
+    use ratelimit_server::config::written;
 
     #[test]
     fn a_file_is_toml_or_json_with_keys_alone_or_in_a_table() {

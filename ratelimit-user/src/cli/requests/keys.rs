@@ -8,14 +8,12 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use ratelimit_base::{tables::switch::Switch, text::excerpt::escaped};
+use ratelimit_limiter::Algorithm;
+use ratelimit_server::config::written::Keys;
 use toml::Value;
 
 use super::file;
-use crate::{
-    check::Algorithm,
-    config::{requests::written::Keys, switch::Switch},
-    text::excerpt::escaped,
-};
 
 /// The key that each rule needs.
 const LIMITS: &str = "limits";
@@ -175,7 +173,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::config::requests::written;
+    use ratelimit_server::config::written;
 
     #[derive(Parser)]
     struct Line {

@@ -8,12 +8,10 @@ mod read;
 mod server;
 
 use anyhow::Result;
+use ratelimit_server::config as requests;
 
 use self::{keys::RuleOptions, server::ServerOptions};
-use crate::{
-    cli::print::{answer::Answer, output::Output},
-    config::requests,
-};
+use crate::cli::print::{answer::Answer, output::Output};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {

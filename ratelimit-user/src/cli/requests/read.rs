@@ -2,18 +2,16 @@
 
 use anyhow::{Context as _, Result};
 use axum::http::StatusCode;
+use ratelimit_base::text::excerpt::escaped;
+use ratelimit_client::caller::Server;
+use ratelimit_server::config::written::{self, Keys};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::call::Call;
-use crate::{
-    caller::Server,
-    cli::print::{
-        answer::Answer,
-        output::{Output, table},
-    },
-    config::requests::written::{self, Keys},
-    text::excerpt::escaped,
+use crate::cli::print::{
+    answer::Answer,
+    output::{Output, table},
 };
 
 /// A rule.

@@ -3,8 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-
-use crate::caller::{Address, Authority, CallerError, Server};
+use ratelimit_client::caller::{Address, Authority, CallerError, Server};
 
 /// The environment variable with a token.
 const TOKEN: &str = "RATELIMIT_TOKEN";

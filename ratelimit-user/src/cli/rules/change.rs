@@ -3,6 +3,7 @@
 use std::{io::Write, time::Duration};
 
 use anyhow::Result;
+use ratelimit_base::text::{service::ServiceName, units};
 use ratelimit_common::{
     identity::{service::Service, text::TextError},
     limits::policy::Policy,
@@ -11,24 +12,22 @@ use ratelimit_common::{
         rule::{BANNED, CONFIG},
     },
 };
-use serde::Serialize;
-
-use crate::{
-    cli::print::{answer::Answer, hint, output::Output},
-    dataplane::{
-        Error, Instance,
-        rules::{
-            list::{self, Listed, around},
-            spec::RuleSpec,
-            target::Target,
-        },
-    },
+use ratelimit_daemon::{
     edits::request::{self, Request},
     limit::write,
     ssh,
-    text::service::ServiceName,
-    text::units,
 };
+use ratelimit_dataplane::{
+    Error, Instance,
+    rules::{
+        list::{self, Listed, around},
+        spec::RuleSpec,
+        target::Target,
+    },
+};
+use serde::Serialize;
+
+use crate::cli::print::{answer::Answer, hint, output::Output};
 
 /// Reads a comment.
 pub(crate) fn comment(text: &str) -> Result<Comment, TextError> {

@@ -3,18 +3,16 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_base::text::service::ServiceName;
 use ratelimit_common::{limits::policy::MOST_COST, rules::rule::COMMAND};
+use ratelimit_daemon::ssh;
+use ratelimit_dataplane::{Instance, rules::costs, sys::host};
 use serde::Serialize;
 
 use super::{change::missing, delete::Deleted};
-use crate::{
-    cli::print::{
-        answer::Answer,
-        output::{self, Output, origin},
-    },
-    dataplane::{Instance, rules::costs, sys::host},
-    ssh,
-    text::service::ServiceName,
+use crate::cli::print::{
+    answer::Answer,
+    output::{self, Output, origin},
 };
 
 #[derive(Debug, clap::Subcommand)]

@@ -4,26 +4,23 @@ use std::path::Path;
 
 use anyhow::Result;
 use ratelimit_common::rules::rule::{CONFIG, CROWDSEC, FLEET};
+use ratelimit_daemon::{edits::deletion::deletion, ssh};
+use ratelimit_dataplane::{
+    Instance,
+    lists::listing,
+    rules::{
+        batch::Change,
+        list,
+        target::{Sources, Target},
+    },
+};
 use serde::Serialize;
 
 use super::{
     change::{self, other_rules},
     delete_many::Rules,
 };
-use crate::{
-    cli::print::{answer::Answer, hint, output::Output},
-    dataplane::{
-        Instance,
-        lists::listing,
-        rules::{
-            batch::Change,
-            list,
-            target::{Sources, Target},
-        },
-    },
-    edits::deletion::deletion,
-    ssh,
-};
+use crate::cli::print::{answer::Answer, hint, output::Output};
 
 /// The deleted rule.
 #[derive(Debug, Serialize)]

@@ -4,23 +4,21 @@ use std::path::Path;
 
 use anyhow::Result;
 use ratelimit_common::{identity::service::Service, rules::rule::CONFIG};
+use ratelimit_daemon::ssh;
+use ratelimit_dataplane::{
+    Instance,
+    rules::{batch::Change, list},
+};
 
 use super::{
     change,
     delete_many::{Deleted, Rules},
     feedback::bar,
 };
-use crate::{
-    cli::print::{
-        answer::Answer,
-        hint,
-        output::{Output, count},
-    },
-    dataplane::{
-        Instance,
-        rules::{batch::Change, list},
-    },
-    ssh,
+use crate::cli::print::{
+    answer::Answer,
+    hint,
+    output::{Output, count},
 };
 
 /// Deletes these rules, all or none: those of one service, or of all.

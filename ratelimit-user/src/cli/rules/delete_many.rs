@@ -3,9 +3,19 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_base::text::feed::Bad;
 use ratelimit_common::{
     identity::service::Service,
     rules::rule::{BANNED, CONFIG},
+};
+use ratelimit_daemon::{edits::deletion::Matches, ssh};
+use ratelimit_dataplane::{
+    Instance,
+    rules::{
+        batch::Change,
+        list::{self, Listed},
+        target::{Sources, Target},
+    },
 };
 use serde::Serialize;
 
@@ -14,23 +24,10 @@ use super::{
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
     lines::{self, Nested},
 };
-use crate::{
-    cli::print::{
-        answer::Answer,
-        hint,
-        output::{Output, count},
-    },
-    dataplane::{
-        Instance,
-        rules::{
-            batch::Change,
-            list::{self, Listed},
-            target::{Sources, Target},
-        },
-    },
-    edits::deletion::Matches,
-    ssh,
-    text::feed::Bad,
+use crate::cli::print::{
+    answer::Answer,
+    hint,
+    output::{Output, count},
 };
 
 /// The rules to delete.

@@ -3,15 +3,13 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-
-use crate::{
-    cli::print::source_row::{Describe, HitsRow},
-    dataplane::{
-        readings::rule_hits::{self, Hits},
-        rules::{spec::RuleSpec, target::Target},
-        tables::open::Tables,
-    },
+use ratelimit_dataplane::{
+    readings::rule_hits::{self, Hits},
+    rules::{spec::RuleSpec, target::Target},
+    tables::open::Tables,
 };
+
+use crate::cli::print::source_row::{Describe, HitsRow};
 
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Arguments {

@@ -3,7 +3,19 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_base::text::service::ServiceName;
 use ratelimit_common::{identity::service::Service, rules::comment::Comment};
+use ratelimit_daemon::{
+    edits::limit::{End, is_limit},
+    limit::Rates,
+};
+use ratelimit_dataplane::{
+    rules::{
+        spec::RuleSpec,
+        target::{Sources, Target},
+    },
+    sys::host,
+};
 
 use super::{
     change::comment,
@@ -13,19 +25,7 @@ use super::{
     limit_set::{self, Setting},
     sources_argument::{OneOrMany, listed},
 };
-use crate::{
-    cli::print::{answer::Answer, output::Output},
-    dataplane::{
-        rules::{
-            spec::RuleSpec,
-            target::{Sources, Target},
-        },
-        sys::host,
-    },
-    edits::limit::{End, is_limit},
-    limit::Rates,
-    text::service::ServiceName,
-};
+use crate::cli::print::{answer::Answer, output::Output};
 
 /// The section of the help for options after those of the limit itself.
 const OPTIONS: Option<&str> = None;

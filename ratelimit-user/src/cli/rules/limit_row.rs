@@ -3,22 +3,20 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_base::text::service::ServiceName;
+use ratelimit_daemon::edits::limit::is_limit;
+use ratelimit_dataplane::{
+    Instance,
+    rules::list::{self, Listed},
+};
 use serde::Serialize;
 
 use super::hits::{self, OfRules};
-use crate::{
-    cli::print::{
-        answer::Answer,
-        output::{self, Output, covers, end, origin, with_covered},
-        policy_row::{BanRow, PolicyRow},
-        source_row::HitsRow,
-    },
-    dataplane::{
-        Instance,
-        rules::list::{self, Listed},
-    },
-    edits::limit::is_limit,
-    text::service::ServiceName,
+use crate::cli::print::{
+    answer::Answer,
+    output::{self, Output, covers, end, origin, with_covered},
+    policy_row::{BanRow, PolicyRow},
+    source_row::HitsRow,
 };
 
 /// A limit in the output.

@@ -3,26 +3,26 @@
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use ratelimit_base::text::units::{self, UnitError};
 use ratelimit_common::{identity::service::Service, rules::comment::Comment};
+use ratelimit_daemon::{
+    edits::limit::{End, Wish},
+    limit::{Rates, write},
+};
+use ratelimit_dataplane::{
+    Instance,
+    rules::{
+        list::{self, Listed},
+        target::{Sources, Target},
+    },
+};
 
 use super::{
     change,
     limit_row::Row,
     set_many::{self, Fresh},
 };
-use crate::{
-    cli::print::{answer::Answer, output::Output},
-    dataplane::{
-        Instance,
-        rules::{
-            list::{self, Listed},
-            target::{Sources, Target},
-        },
-    },
-    edits::limit::{End, Wish},
-    limit::{Rates, write},
-    text::units::{self, UnitError},
-};
+use crate::cli::print::{answer::Answer, output::Output};
 
 /// The option that ignores existing limits.
 const ANEW: &str = "--replace";

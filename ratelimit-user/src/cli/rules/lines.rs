@@ -6,14 +6,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-
-use crate::{
-    cli::print::output::count,
-    text::{
-        feed::{self, Bad, Feed},
-        prefix::Prefix,
-    },
+use ratelimit_base::text::{
+    feed::{self, Bad, Feed},
+    prefix::Prefix,
 };
+
+use crate::cli::print::output::count;
 
 /// The number of problems that are printed. Further ones are counted.
 pub(crate) const SHOWN: usize = 20;

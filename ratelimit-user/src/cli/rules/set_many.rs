@@ -8,11 +8,23 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, bail};
+use ratelimit_base::text::{feed::Bad, prefix::Prefix, service::ServiceName};
 use ratelimit_common::{
     identity::service::Service,
     rules::{
         comment::Comment,
         rule::{APPLICATION, BANNED, COMMAND},
+    },
+};
+use ratelimit_daemon::{edits::request::Request, limit::write, ssh};
+use ratelimit_dataplane::{
+    Error, Instance,
+    error::Overruled,
+    rules::{
+        batch::{Change, Changed, Protected, change},
+        list::{self, Listed},
+        spec::RuleSpec,
+        target::Target,
     },
 };
 use serde::Serialize;
@@ -22,25 +34,9 @@ use super::{
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
     lines::{self, Line, Nested},
 };
-use crate::{
-    cli::print::{
-        answer::Answer,
-        output::{Output, count},
-    },
-    dataplane::{
-        Error, Instance,
-        error::Overruled,
-        rules::{
-            batch::{Change, Changed, Protected, change},
-            list::{self, Listed},
-            spec::RuleSpec,
-            target::Target,
-        },
-    },
-    edits::request::Request,
-    limit::write,
-    ssh,
-    text::{feed::Bad, prefix::Prefix, service::ServiceName},
+use crate::cli::print::{
+    answer::Answer,
+    output::{Output, count},
 };
 
 /// The number of replaced rules that text shows. Further ones are counted.

@@ -3,16 +3,14 @@
 use std::{io::Write as _, num::NonZero, path::Path, thread};
 
 use anyhow::Result;
-
-use crate::{
-    cli::print::{answer::Answer, output::Output},
-    controller::events::{
-        changes,
-        stops::{self, Follower},
-        watcher::{STEP, Watcher},
-    },
-    dataplane::{Error, instance::read_only::View, sys::host},
+use ratelimit_daemon::controller::events::{
+    changes,
+    stops::{self, Follower},
+    watcher::{STEP, Watcher},
 };
+use ratelimit_dataplane::{Error, instance::read_only::View, sys::host};
+
+use crate::cli::print::{answer::Answer, output::Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -3,11 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use ratelimit_daemon::controller::metrics::client;
 
-use crate::{
-    cli::print::{answer::Answer, output::Output},
-    controller::metrics::client,
-};
+use crate::cli::print::{answer::Answer, output::Output};
 
 pub(crate) fn run(pins: &Path, output: Output) -> Result<Answer> {
     let text = client::fetch(pins, output.json)?;

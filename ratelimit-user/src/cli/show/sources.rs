@@ -9,32 +9,30 @@ use std::{
 
 use anyhow::Result;
 use clap::ValueEnum;
+use ratelimit_base::text::{
+    prefix::Prefix,
+    service::{ServiceError, ServiceName},
+    units,
+};
 use ratelimit_common::{
     buckets::bucket::Bucket,
     identity::{service::Service, source::Source},
 };
+use ratelimit_dataplane::{
+    Instance,
+    readings::{
+        source_counts::{packets, rates},
+        tracked,
+        worst::{Found, Search, by_drops, by_passes},
+    },
+    sys::host,
+    tables::open::Tables,
+};
 
-use crate::{
-    cli::print::{
-        answer::Answer,
-        output::Output,
-        source_row::{self, Describe, PerSecond, Row},
-    },
-    dataplane::{
-        Instance,
-        readings::{
-            source_counts::{packets, rates},
-            tracked,
-            worst::{Found, Search, by_drops, by_passes},
-        },
-        sys::host,
-        tables::open::Tables,
-    },
-    text::{
-        prefix::Prefix,
-        service::{ServiceError, ServiceName},
-        units,
-    },
+use crate::cli::print::{
+    answer::Answer,
+    output::Output,
+    source_row::{self, Describe, PerSecond, Row},
 };
 
 /// How many sources the text shows if no number is given.

@@ -3,19 +3,15 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::Result;
+use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::limits::policy::Policy;
-
-use crate::{
-    cli::rules::change,
-    controller::events::changes,
-    dataplane::{
-        Instance,
-        rules::{spec::RuleSpec, target::Target},
-    },
-    edits::request::Request,
-    ssh,
-    text::prefix::Prefix,
+use ratelimit_daemon::{controller::events::changes, edits::request::Request, ssh};
+use ratelimit_dataplane::{
+    Instance,
+    rules::{spec::RuleSpec, target::Target},
 };
+
+use crate::cli::rules::change;
 
 /// The length of a ban.
 const BAN: Duration = Duration::from_secs(600);

@@ -4,8 +4,7 @@ use std::{cmp::Reverse, collections::HashMap, time::Duration, time::Instant};
 
 use anyhow::Result;
 use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source};
-
-use crate::dataplane::{
+use ratelimit_dataplane::{
     readings::{
         source_counts::{SourceCounts, packets, rates},
         worst::{Found, Search, by_drops, by_passes},

@@ -23,6 +23,7 @@ use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event, KeyEventKind},
 };
+use ratelimit_dataplane::{Error, sys::host};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -33,10 +34,7 @@ use self::{
     reading::Reader,
     state::{Action, State},
 };
-use crate::{
-    cli::print::{answer::Answer, output::Output},
-    dataplane::{Error, sys::host},
-};
+use crate::cli::print::{answer::Answer, output::Output};
 
 /// The time between two readings.
 const STEP: Duration = Duration::from_secs(1);

@@ -3,33 +3,31 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
+use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::{
     maps::control::{FEATURE_PROVE_TCP, FEATURE_SHADOW},
     reason::Reason,
 };
+use ratelimit_dataplane::{
+    attach::attachment::Attachment,
+    instance::read_only,
+    lists::listing,
+    readings::{
+        gauges,
+        interface_counters::Shares,
+        rates::{Moment, Rates, Verdicts},
+    },
+    sys::interface::Attached,
+    tables::open::Tables,
+};
 
 use super::followed::{By, Followed, Sources};
-use crate::{
-    cli::{
-        print::source_row::{Describe, PerSecond, Row as SourceRow},
-        show::status::{
-            diagnosis::{self, Facts, Worst},
-            rules::{DefaultLimit, Rules},
-        },
+use crate::cli::{
+    print::source_row::{Describe, PerSecond, Row as SourceRow},
+    show::status::{
+        diagnosis::{self, Facts, Worst},
+        rules::{DefaultLimit, Rules},
     },
-    dataplane::{
-        attach::attachment::Attachment,
-        instance::read_only,
-        lists::listing,
-        readings::{
-            gauges,
-            interface_counters::Shares,
-            rates::{Moment, Rates, Verdicts},
-        },
-        sys::interface::Attached,
-        tables::open::Tables,
-    },
-    text::prefix::Prefix,
 };
 
 /// One table.

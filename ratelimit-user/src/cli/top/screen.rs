@@ -9,16 +9,14 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Cell, Paragraph, Row as Cells, Table, TableState, Wrap},
 };
+use ratelimit_base::text::amount::{about, amount};
 
 use super::{
     change::Verdict,
     reading::{Reading, Row, View},
     state::{Mode, State},
 };
-use crate::{
-    cli::print::source_row,
-    text::amount::{about, amount},
-};
+use crate::cli::print::source_row;
 
 const KEYS: &str = "Tab view  s sort  / filter  p pause  b ban  a allow  0 reset  ? help  q quit";
 

@@ -3,13 +3,13 @@
 use std::{cmp::Reverse, collections::HashMap};
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratelimit_base::text::prefix::Prefix;
 
 use super::{
     change::Verdict,
     followed::By,
     reading::{Reading, Row, View},
 };
-use crate::text::prefix::Prefix;
 
 /// The order of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

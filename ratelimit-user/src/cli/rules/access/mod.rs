@@ -5,7 +5,18 @@ mod row;
 use std::{path::Path, time::Duration};
 
 use anyhow::{Result, ensure};
+use ratelimit_base::text::{prefix::Prefix, service::ServiceName, units};
 use ratelimit_common::{identity::service::Service, limits::policy::Policy, rules::comment::Comment};
+use ratelimit_daemon::edits::request::Request;
+use ratelimit_dataplane::{
+    Instance,
+    rules::{
+        list::{self, Listed},
+        spec::RuleSpec,
+        target::Target,
+    },
+    sys::host,
+};
 
 use self::row::Row;
 use super::{
@@ -16,25 +27,10 @@ use super::{
     set_many::{self, Fresh},
     sources_argument::{OneOrMany, listed},
 };
-use crate::{
-    cli::print::{
-        answer::Answer,
-        output::{self, Output, with_covered},
-        source_row::HitsRow,
-    },
-    dataplane::{
-        Instance,
-        rules::{
-            list::{self, Listed},
-            spec::RuleSpec,
-            target::Target,
-        },
-        sys::host,
-    },
-    edits::request::Request,
-    text::prefix::Prefix,
-    text::service::ServiceName,
-    text::units,
+use crate::cli::print::{
+    answer::Answer,
+    output::{self, Output, with_covered},
+    source_row::HitsRow,
 };
 
 #[derive(Debug, clap::Subcommand)]

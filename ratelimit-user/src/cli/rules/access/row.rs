@@ -1,14 +1,12 @@
 //! A rule allow or deny in the output.
 
+use ratelimit_base::text::service::ServiceName;
+use ratelimit_dataplane::rules::list::Listed;
 use serde::Serialize;
 
-use crate::{
-    cli::print::{
-        output::{covers, end, origin},
-        source_row::HitsRow,
-    },
-    dataplane::rules::list::Listed,
-    text::service::ServiceName,
+use crate::cli::print::{
+    output::{covers, end, origin},
+    source_row::HitsRow,
 };
 
 /// A rule in the output.

@@ -12,17 +12,19 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use ratelimit_base::text::excerpt::escaped;
+use ratelimit_daemon::config::{self, Config};
 
 use self::report::Report;
 use crate::{
-    cli::daemon::REQUEST_TABLES,
-    cli::print::{answer::Answer, output::Output},
-    config::{self, Config},
+    cli::{
+        daemon::REQUEST_TABLES,
+        print::{answer::Answer, output::Output},
+    },
     replay::{
         capture::Capture,
         judge::{self, Host, JudgeError},
     },
-    text::excerpt::escaped,
 };
 
 /// Show which packets of a capture a configuration file lets pass; changes nothing

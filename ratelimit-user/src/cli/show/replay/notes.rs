@@ -1,16 +1,13 @@
 //! What limits the meaning of the figures, in words.
 
 use ratelimit_common::reason::Reason;
-
-use crate::{
-    cli::print::output,
-    config::Config,
-    dataplane::program::{
-        loader::{LEARNED, Settings},
-        values::per_second,
-    },
-    replay::judge::Judged,
+use ratelimit_daemon::config::Config;
+use ratelimit_dataplane::program::{
+    loader::{LEARNED, Settings},
+    values::per_second,
 };
+
+use crate::{cli::print::output, replay::judge::Judged};
 
 /// Returns what limits the meaning of the figures.
 pub(super) fn of(config: &Config, judged: &Judged) -> Vec<String> {
@@ -140,7 +137,8 @@ fn packets(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config, replay::tally::Tally};
+    use crate::replay::tally::Tally;
+    use ratelimit_daemon::config;
 
     /// Returns the notes about a file and a packet with each of these reasons.
     fn notes(file: &str, drops: &[Option<Reason>]) -> Vec<String> {

@@ -7,15 +7,15 @@ use std::{
 };
 
 use jiff::Timestamp;
+use ratelimit_base::text::{excerpt::escaped, prefix::Prefix, units::write_duration};
 use ratelimit_common::{identity::source::Source, reason::Count};
+use ratelimit_daemon::config::Config;
 use serde::Serialize;
 
 use super::notes;
 use crate::{
     cli::print::output::{self, Traffic},
-    config::Config,
     replay::{judge::Judged, tally::Fate},
-    text::{excerpt::escaped, prefix::Prefix, units::write_duration},
 };
 
 /// What became of the packets of a capture.

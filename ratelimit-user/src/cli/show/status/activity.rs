@@ -8,18 +8,16 @@ use std::{
 
 use anyhow::Result;
 use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source, reason::Reason};
-
-use crate::{
-    cli::print::source_row::{Describe, PerSecond, Row},
-    dataplane::{
-        readings::{
-            rates::{Moment, Rates},
-            source_counts::{SourceCounts, packets, rates},
-            worst::{Found, Search, by_drops},
-        },
-        tables::open::Tables,
+use ratelimit_dataplane::{
+    readings::{
+        rates::{Moment, Rates},
+        source_counts::{SourceCounts, packets, rates},
+        worst::{Found, Search, by_drops},
     },
+    tables::open::Tables,
 };
+
+use crate::cli::print::source_row::{Describe, PerSecond, Row};
 
 /// CPU time for the search of the worst sources. It finds a part of them if there are very many.
 const SEARCH: Duration = Duration::from_millis(30);

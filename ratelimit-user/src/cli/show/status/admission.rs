@@ -5,9 +5,8 @@ use ratelimit_common::maps::{
     control::{Control, FEATURE_FRONT},
     cpu::Cpu,
 };
+use ratelimit_dataplane::{readings::gauges, tables::open::Tables};
 use serde::Serialize;
-
-use crate::dataplane::{readings::gauges, tables::open::Tables};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Admission {

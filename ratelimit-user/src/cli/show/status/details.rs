@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use ratelimit_base::text::units::{self, PacketRate};
 use ratelimit_common::{
     limits::limit::{Rate, SECOND},
     reason::Reason,
@@ -16,10 +17,7 @@ use super::{
     report::{Clock, Front, Own, Replies, Sources, Status},
     unknown::Unknown,
 };
-use crate::{
-    cli::print::output::{self, Traffic},
-    text::units::{self, PacketRate},
-};
+use crate::cli::print::output::{self, Traffic};
 
 pub(super) fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
     let Sources { tracked, buckets, max, estimated } = status.sources;

@@ -1,15 +1,13 @@
 //! One sentence or two that say what happens and what to do.
 
-use ratelimit_common::limits::limit::{Rate, SECOND};
-
-use crate::{
-    cli::print::source_row::Row,
-    dataplane::readings::rates::Verdicts,
-    text::{
-        amount::{about, amount},
-        units::PacketRate,
-    },
+use ratelimit_base::text::{
+    amount::{about, amount},
+    units::PacketRate,
 };
+use ratelimit_common::limits::limit::{Rate, SECOND};
+use ratelimit_dataplane::readings::rates::Verdicts;
+
+use crate::cli::print::source_row::Row;
 
 /// Packets per second that are a flood if most of their sources were seen once.
 const FLOOD: u64 = 10_000;
@@ -156,7 +154,7 @@ fn with_shadow(facts: &Facts<'_>, text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dataplane::readings::rates::Traffic;
+    use ratelimit_dataplane::readings::rates::Traffic;
 
     fn packets(passed: u64, dropped: u64, would_drop: u64) -> Verdicts {
         let of = |packets| Traffic { packets, bytes: packets * 60 };

@@ -2,20 +2,17 @@
 
 use anyhow::Result;
 use ratelimit_common::rules::rule::{CONFIG, SSH};
+use ratelimit_daemon::{controller::socket::request::FileState, limit::write};
+use ratelimit_dataplane::{
+    Instance,
+    attach::attachment::Mode,
+    lists::listing,
+    program::values::{per_second, values},
+    rules::list::{self, Listed},
+};
 use serde::Serialize;
 
 use super::interface::Interface;
-use crate::{
-    controller::socket::request::FileState,
-    dataplane::{
-        Instance,
-        attach::attachment::Mode,
-        lists::listing,
-        program::values::{per_second, values},
-        rules::list::{self, Listed},
-    },
-    limit::write,
-};
 
 /// How many rules are named.
 const NAMED: usize = 20;

@@ -2,17 +2,17 @@
 
 use anyhow::Result;
 use ratelimit_common::rules::rule::CONFIG;
+use ratelimit_daemon::{
+    controller::socket::request::{FileState, RemoteList, Unattached, UnusableList},
+    crowdsec,
+};
+use ratelimit_dataplane::{Instance, lists::listing};
+use ratelimit_protocol::stops::State;
 use serde::Serialize;
 
 use super::{
     differences::{Difference, differences},
     interface::Interface,
-};
-use crate::{
-    controller::socket::request::{FileState, RemoteList, Unattached, UnusableList},
-    crowdsec,
-    dataplane::{Instance, lists::listing},
-    stops::State,
 };
 
 /// The file that the daemon keeps in force.

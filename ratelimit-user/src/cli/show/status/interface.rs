@@ -2,12 +2,10 @@
 
 use anyhow::Result;
 use ratelimit_common::rules::rule::CONFIG;
+use ratelimit_dataplane::{Instance, attach::attachment::Attachment, rules::capacities, sys::interface::Attached};
 use serde::Serialize;
 
-use crate::{
-    cli::print::output,
-    dataplane::{Instance, attach::attachment::Attachment, rules::capacities, sys::interface::Attached},
-};
+use crate::cli::print::output;
 
 /// An attached interface.
 #[derive(Debug, Serialize)]

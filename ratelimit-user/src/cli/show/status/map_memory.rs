@@ -1,9 +1,8 @@
 //! The memory of the maps.
 
 use anyhow::Result;
+use ratelimit_dataplane::{Instance, tables::memory};
 use serde::Serialize;
-
-use crate::dataplane::{Instance, tables::memory};
 
 /// The memory of all maps.
 #[derive(Debug, Serialize)]

@@ -18,13 +18,11 @@ mod unknown;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use ratelimit_daemon::controller::socket::client;
+use ratelimit_dataplane::{Instance, sys::host};
 
 use self::since::Earlier;
-use crate::{
-    cli::print::{answer::Answer, output::Output},
-    controller::socket::client,
-    dataplane::{Instance, sys::host},
-};
+use crate::cli::print::{answer::Answer, output::Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -6,9 +6,8 @@ use ratelimit_common::maps::{
     control::{Control, FEATURE_PROVE_TCP},
     cpu::Cpu,
 };
+use ratelimit_dataplane::program::values::per_second;
 use serde::Serialize;
-
-use crate::dataplane::program::values::per_second;
 
 /// How unknown sources over their rate prove their address.
 #[derive(Debug, Default, Serialize)]

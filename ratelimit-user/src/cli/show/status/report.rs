@@ -14,6 +14,13 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_daemon::controller::{confirm::client, socket::request::FileState};
+use ratelimit_dataplane::{
+    Instance,
+    lists::listing,
+    readings::{cells, clocks, gauges, rates::Rates},
+    tables::open::Tables,
+};
 use serde::Serialize;
 
 use super::{
@@ -26,16 +33,7 @@ use super::{
     rules::{DefaultLimit, Rules},
     unknown::Unknown,
 };
-use crate::{
-    cli::print::{list_row::Row, output::Traffic, source_row},
-    controller::{confirm::client, socket::request::FileState},
-    dataplane::{
-        Instance,
-        lists::listing,
-        readings::{cells, clocks, gauges, rates::Rates},
-        tables::open::Tables,
-    },
-};
+use crate::cli::print::{list_row::Row, output::Traffic, source_row};
 
 /// Changes when a field of any command's JSON is renamed or removed, or gets another meaning.
 pub(super) const SCHEMA: u32 = 1;

@@ -1,22 +1,20 @@
 //! The limits that apply without a rule for the source, and the numbers of rules.
 
 use anyhow::Result;
+use ratelimit_base::text::service::ServiceName;
 use ratelimit_common::{
     identity::{class::ANY, service::Service},
     limits::policy::UNLIMITED_ID,
     rules::rule::{APPLICATION, BANNED},
 };
+use ratelimit_dataplane::{
+    readings::totals::{self, Kind},
+    rules::{list, services::Services},
+    tables::open::Tables,
+};
 use serde::Serialize;
 
-use crate::{
-    cli::print::policy_row::PolicyRow,
-    dataplane::{
-        readings::totals::{self, Kind},
-        rules::{list, services::Services},
-        tables::open::Tables,
-    },
-    text::service::ServiceName,
-};
+use crate::cli::print::policy_row::PolicyRow;
 
 /// The limit for all sources without a rule.
 #[derive(Debug, Serialize)]

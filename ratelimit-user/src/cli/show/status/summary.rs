@@ -5,20 +5,18 @@ use std::{
     time::Duration,
 };
 
+use ratelimit_base::text::{
+    amount::amount,
+    units::{self, PacketRate},
+};
 use ratelimit_common::limits::limit::{Rate, SECOND};
+use ratelimit_daemon::controller::socket::request::Unattached;
+use ratelimit_dataplane::readings::rates::Verdicts;
 
 use super::{differences::Difference, file::File, report::Status, rules::DefaultLimit};
-use crate::{
-    cli::print::{
-        output::{self, count},
-        source_row::{self, Row},
-    },
-    controller::socket::request::Unattached,
-    dataplane::readings::rates::Verdicts,
-    text::{
-        amount::amount,
-        units::{self, PacketRate},
-    },
+use crate::cli::print::{
+    output::{self, count},
+    source_row::{self, Row},
 };
 
 /// The most limits of services that are shown.

@@ -3,22 +3,20 @@
 use std::fmt;
 
 use anyhow::Result;
+use ratelimit_base::text::units::PacketRate;
 use ratelimit_common::{
     cells::learned_rate::{DAY, FACTOR, LEAST, LearnedRate, in_force, target},
     limits::limit::{Rate, SECOND},
     maps::{control::Control, cpu::Cpu},
     reason::Reason,
 };
+use ratelimit_dataplane::{
+    readings::{cells, gauges},
+    tables::open::Tables,
+};
 use serde::Serialize;
 
 use super::proofs::Proofs;
-use crate::{
-    dataplane::{
-        readings::{cells, gauges},
-        tables::open::Tables,
-    },
-    text::units::PacketRate,
-};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Unknown {

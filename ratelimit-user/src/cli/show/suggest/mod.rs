@@ -7,27 +7,25 @@ mod report;
 use std::{cmp::Reverse, collections::BTreeMap, path::Path, time::Duration};
 
 use anyhow::Result;
+use ratelimit_base::text::{prefix::Prefix, service::ServiceName, units};
 use ratelimit_common::identity::source::Source;
+use ratelimit_dataplane::{
+    instance::read_only::View,
+    readings::{peaks::Peak, source_counts::SourceCounts},
+    rules::{
+        list,
+        target::{Sources, Target},
+    },
+    sys::host,
+    tables::open::Tables,
+};
 
 use self::{
     observe::{Observation, observe},
     proposal::Proposal,
     report::{Busiest, InForce, Limited, OfService, Percentiles, Report, Suggestion},
 };
-use crate::{
-    cli::print::{answer::Answer, output::Output, source_row::Describe},
-    dataplane::{
-        instance::read_only::View,
-        readings::{peaks::Peak, source_counts::SourceCounts},
-        rules::{
-            list,
-            target::{Sources, Target},
-        },
-        sys::host,
-        tables::open::Tables,
-    },
-    text::{prefix::Prefix, service::ServiceName, units},
-};
+use crate::cli::print::{answer::Answer, output::Output, source_row::Describe};
 
 /// The most sources of a service that JSON names.
 const MOST_NAMED: usize = 1_000;

@@ -11,12 +11,7 @@ use ratelimit_common::{
     limits::policy::{ALLOWED_ID, DENIED_ID},
     reason::Reason,
 };
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    time::{Instant as Moment, sleep_until},
-};
-
-use crate::dataplane::{
+use ratelimit_dataplane::{
     instance::read_only::View,
     readings::{
         gauges,
@@ -24,6 +19,10 @@ use crate::dataplane::{
         tracked,
     },
     rules::resolve,
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::{Instant as Moment, sleep_until},
 };
 
 /// The time between two readings.

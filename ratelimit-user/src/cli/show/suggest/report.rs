@@ -5,6 +5,10 @@ use std::{
     time::Duration,
 };
 
+use ratelimit_base::text::{
+    service::ServiceName,
+    units::{PacketRate, write_duration},
+};
 use ratelimit_common::{
     identity::service::Service,
     limits::{
@@ -15,13 +19,7 @@ use ratelimit_common::{
 use serde::Serialize;
 
 use super::proposal::{Proposal, percentile};
-use crate::{
-    cli::print::output::{self, count},
-    text::{
-        service::ServiceName,
-        units::{PacketRate, write_duration},
-    },
-};
+use crate::cli::print::output::{self, count};
 
 /// The number of sources that text names for each service.
 const SHOWN: usize = 10;

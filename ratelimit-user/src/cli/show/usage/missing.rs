@@ -6,12 +6,10 @@ use std::{
 };
 
 use anyhow::{Result, bail, ensure};
+use ratelimit_base::text::excerpt::{escaped, excerpt};
+use ratelimit_server::usage::Pair;
 
 use super::place::Place;
-use crate::{
-    text::excerpt::{escaped, excerpt},
-    usage::Pair,
-};
 
 /// More rules than a server has at a time.
 pub(super) const RULES: u32 = 2_000;

@@ -11,20 +11,18 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use jiff::Timestamp;
+use ratelimit_base::text::units;
+use ratelimit_fleet::{engine::Engine, error::Error};
+use ratelimit_server::usage::{self, Found, Order, Pair, Pairs, Reader, SharedFound, SharedReader, Step, Totals};
 use serde::{Serialize, Serializer};
 
 use self::{
     missing::RULES,
     place::{Place, Source},
 };
-use crate::{
-    cli::print::{
-        answer::Answer,
-        output::{self, Output},
-    },
-    fleet::{engine::Engine, error::Error},
-    text::units,
-    usage::{self, Found, Order, Pair, Pairs, Reader, SharedFound, SharedReader, Step, Totals},
+use crate::cli::print::{
+    answer::Answer,
+    output::{self, Output},
 };
 
 /// Time for a call of the engine.

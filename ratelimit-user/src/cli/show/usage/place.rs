@@ -7,13 +7,10 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, bail};
-
-use crate::{
-    config::{
-        problem::ConfigError,
-        requests::{self, Requests},
-    },
-    fleet::{address::Address, way},
+use ratelimit_base::tables::problem::ConfigError;
+use ratelimit_fleet::{address::Address, way};
+use ratelimit_server::{
+    config::{self as requests, Requests},
     usage::{UsageError, UsagePlace},
 };
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ratelimit_base::text::units;
 use ratelimit_common::{
     buckets::bucket::Bucket,
     limits::{
@@ -11,8 +12,6 @@ use ratelimit_common::{
     meters::{gcra, state},
 };
 use serde::Serialize;
-
-use crate::text::units;
 
 /// What a source has used of its burst.
 #[derive(Debug, Serialize)]

@@ -1,24 +1,22 @@
 //! A rule, a default, a list or a ban in the answer.
 
+use ratelimit_base::text::service::ServiceName;
 use ratelimit_common::{
     identity::service::Service,
     limits::policy::{LIMIT, Policy},
     rules::rule::BANNED,
 };
+use ratelimit_daemon::limit::write;
+use ratelimit_dataplane::{
+    decision::Voice,
+    rules::{list::Listed, spec::RuleSpec, target::Sources},
+};
 use serde::Serialize;
 
-use crate::{
-    cli::print::{
-        list_row,
-        output::{expiry, origin},
-        policy_row::PolicyRow,
-    },
-    dataplane::{
-        decision::Voice,
-        rules::{list::Listed, spec::RuleSpec, target::Sources},
-    },
-    limit::write,
-    text::service::ServiceName,
+use crate::cli::print::{
+    list_row,
+    output::{expiry, origin},
+    policy_row::PolicyRow,
 };
 
 /// A rule, a default, a list or a ban.

@@ -8,17 +8,15 @@ mod shares;
 use std::{net::IpAddr, path::Path};
 
 use anyhow::{Result, ensure};
-use ratelimit_common::identity::{service::Service, source::IPV6};
-
-use crate::{
-    cli::print::{answer::Answer, output::Output},
-    controller::socket::client,
-    dataplane::{Instance, sys::host, tables::open::Tables},
-    text::{
-        prefix::{Prefix, PrefixError},
-        service::ServiceName,
-    },
+use ratelimit_base::text::{
+    prefix::{Prefix, PrefixError},
+    service::ServiceName,
 };
+use ratelimit_common::identity::{service::Service, source::IPV6};
+use ratelimit_daemon::controller::socket::client;
+use ratelimit_dataplane::{Instance, sys::host, tables::open::Tables};
+
+use crate::cli::print::{answer::Answer, output::Output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

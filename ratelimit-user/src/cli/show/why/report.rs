@@ -8,6 +8,11 @@ use std::{
 
 use anyhow::Result;
 use jiff::Timestamp;
+use ratelimit_base::text::{
+    prefix::Prefix,
+    service::ServiceName,
+    units::{self, PacketRate},
+};
 use ratelimit_common::{
     identity::{
         class,
@@ -21,6 +26,19 @@ use ratelimit_common::{
     maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS},
     reason::Count,
 };
+use ratelimit_dataplane::{
+    decision::{self, Decision, Voice},
+    lists::action::Action,
+    readings::{self, gauges, source_counts::SourceCounts},
+    rules::{
+        list::{self, around},
+        services::Services,
+        target::Target,
+    },
+    sys::host,
+    tables::open::Tables,
+};
+use ratelimit_protocol::stops::Stop;
 use serde::Serialize;
 
 use super::{
@@ -28,27 +46,7 @@ use super::{
     cause::Cause,
     shares,
 };
-use crate::{
-    cli::print::seen::Seen,
-    dataplane::{
-        decision::{self, Decision, Voice},
-        lists::action::Action,
-        readings::{self, gauges, source_counts::SourceCounts},
-        rules::{
-            list::{self, around},
-            services::Services,
-            target::Target,
-        },
-        sys::host,
-        tables::open::Tables,
-    },
-    stops::Stop,
-    text::{
-        prefix::Prefix,
-        service::ServiceName,
-        units::{self, PacketRate},
-    },
-};
+use crate::cli::print::seen::Seen;
 
 /// Time between two readings of a source that was over its limit before. A source that sends three packets per second
 /// too many is found.

@@ -1,8 +1,7 @@
 //! What a fleet leaves the source here, in the answer.
 
+use ratelimit_dataplane::readings::shares::Shares;
 use serde::Serialize;
-
-use crate::dataplane::readings::shares::Shares;
 
 /// What a fleet leaves the source of its limit on this host.
 #[derive(Debug, Serialize)]

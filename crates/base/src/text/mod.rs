@@ -1,0 +1,13 @@
+//! Rates, durations, prefixes and services as text. What depends on an instance does not belong here.
+
+pub mod amount;
+pub mod excerpt;
+pub mod feed;
+pub mod object;
+pub mod path;
+pub mod plain;
+pub mod prefix;
+pub mod request_rate;
+pub mod service;
+pub mod throttle;
+pub mod units;

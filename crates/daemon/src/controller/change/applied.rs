@@ -1,0 +1,77 @@
+//! The result of applying a configuration file.
+
+use std::collections::HashSet;
+
+use ratelimit_common::limits::policy::Policy;
+use ratelimit_dataplane::{
+    debts::restore::Restored,
+    program::values::Difference,
+    rules::{batch::Change, list, spec::RuleSpec, target::Target},
+};
+use serde::Serialize;
+
+use crate::{
+    controller::socket::request::{Replaced, UnusableList},
+    limit::write,
+};
+
+/// The result.
+#[derive(Debug, Default, Serialize)]
+pub struct Applied {
+    /// The number of rules that are new or changed.
+    pub set: usize,
+    /// Settings and capacities that changed.
+    pub settings: Vec<Difference>,
+    /// The number of rules that only an earlier file had.
+    pub deleted: usize,
+    /// The rules that the file has replaced by others.
+    pub replaced: Vec<Replaced>,
+    /// The rules *allow* that only an earlier file had.
+    pub removed_allows: Vec<String>,
+    /// The number of rules that did not change.
+    pub unchanged: usize,
+    /// Rules of the file that a command has replaced.
+    pub overruled: Vec<String>,
+    /// Rules of the file that wait below a temporary rule, which a command has set.
+    pub covered: Vec<String>,
+    /// Rules of the file in whose place an SSH session is allowed.
+    pub allowed_instead: Vec<String>,
+    /// Interfaces that were attached.
+    pub attached: Vec<String>,
+    /// Interfaces that do not exist. The daemon attaches them when they appear.
+    pub awaited: Vec<String>,
+    /// Interfaces that only an earlier file had, and that were detached.
+    pub detached: Vec<String>,
+    /// Why some of those are still attached.
+    pub not_detached: Option<String>,
+    /// Lists that were set, replaced or deleted.
+    pub lists: Vec<String>,
+    /// Lists whose files cannot be used.
+    pub unusable_lists: Vec<UnusableList>,
+    /// What is left out of lists of servers because of SSH sessions, in words.
+    pub spared: Vec<String>,
+    /// Addresses of SSH sessions that were allowed.
+    pub allowed_ssh: Vec<String>,
+    /// How the fleet has changed, in words.
+    pub fleet: Option<String>,
+    /// The debts and bans that were put back, or why they were not. None if there were none.
+    pub restored: Option<Result<Restored, String>>,
+}
+
+/// Returns a replaced rule in words, with the name of its policy.
+pub(super) fn in_words(rule: &list::Listed) -> Replaced {
+    let name = rule.spec.name().map_or_else(String::new, |name| format!("{name}: "));
+    Replaced { rule: rule.target.to_string(), before: name + &write::spec(&rule.spec) }
+}
+
+/// Returns the rules *allow* that a change deletes.
+pub(super) fn removed_allows(running: &[list::Listed], change: &Change) -> Vec<String> {
+    let is_allow = |spec: &RuleSpec| spec.policy == Policy::ALLOWED;
+    let deleted: HashSet<&Target> = change.deleted.iter().collect();
+    let below: HashSet<&Target> = change.deleted_below.iter().collect();
+    let is_removed = |rule: &&list::Listed| {
+        let covered = rule.covers.as_ref().is_some_and(|covered| is_allow(&covered.spec));
+        is_allow(&rule.spec) && deleted.contains(&rule.target) || covered && below.contains(&rule.target)
+    };
+    running.iter().filter(is_removed).map(|rule| rule.target.to_string()).collect()
+}

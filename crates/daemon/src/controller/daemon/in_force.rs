@@ -1,0 +1,136 @@
+//! The file that is in force: what the daemon keeps of it in memory.
+
+use std::{collections::BTreeMap, path::Path};
+
+use anyhow::Result;
+use ratelimit_base::notify::service_manager;
+use ratelimit_dataplane::{
+    instance::read_only::View,
+    program::{loader::Settings, values::values},
+    sys::interface::{self, is_there},
+};
+use ratelimit_fleet::table::Fleet;
+
+use super::feeds::Feed;
+use crate::{
+    config::{self, Config, daemon::state::StateFile},
+    controller::{
+        change::applied::Applied,
+        socket::request::{FileState, Unattached, UnusableList},
+    },
+    limit::write,
+};
+
+/// How many rules the daemon keeps in words.
+const FEW: usize = 1_000;
+
+/// What the daemon keeps of the file.
+#[derive(Default)]
+pub(super) struct InForce {
+    /// Its interfaces.
+    pub(super) interfaces: Vec<config::Interface>,
+    /// Its rules with an end.
+    pub(super) timed: Vec<config::Planned>,
+    /// Those of its interfaces that were never attached, because they did not exist.
+    awaited: Vec<String>,
+    /// The files of its lists, without copies of the daemon.
+    pub(super) feeds: Vec<Feed>,
+    /// Its fleet.
+    pub(super) fleet: Option<Fleet>,
+    /// Where it keeps debts and bans.
+    pub(super) state: Option<StateFile>,
+    /// The names of its lists.
+    lists: Vec<String>,
+    /// Those of its lists whose files could not be used.
+    unusable_lists: Vec<UnusableList>,
+    /// The settings by name, also those that it omits.
+    settings: BTreeMap<String, String>,
+    /// The number of its rules that have no end.
+    rules: usize,
+    /// These rules and what they do, unless they are more than [`FEW`].
+    few_rules: Vec<(String, String)>,
+    /// Why a later state of the file was refused.
+    pub(super) refused: Option<String>,
+    /// What is in force, in few words.
+    summary: String,
+}
+
+impl InForce {
+    /// Returns what to keep of a file that was applied.
+    pub(super) fn new(file: &Path, config: Config, applied: &Applied) -> Self {
+        let Applied { set, unchanged, overruled, covered, allowed_instead, .. } = applied;
+        let others = match overruled.len() + covered.len() + allowed_instead.len() {
+            0 => String::new(),
+            others => format!(", {others} not in force"),
+        };
+        let lasting = || config.rules.iter().filter(|rule| rule.until.is_none());
+        let rules = lasting().count();
+        let in_words = |rule: &config::Planned| (rule.target.to_string(), write::spec(&rule.spec));
+        let few_rules = if rules <= FEW { lasting().map(in_words).collect() } else { Vec::new() };
+        Self {
+            settings: values(&config.requested.or(Settings::default())),
+            lists: config.lists.iter().map(|list| list.name.clone()).collect(),
+            feeds: config.lists.iter().filter(|list| list.remote.is_none()).map(Feed::of).collect(),
+            interfaces: config.interfaces,
+            fleet: config.fleet,
+            state: config.state,
+            rules,
+            few_rules,
+            timed: config.rules.into_iter().filter(|rule| rule.until.is_some()).collect(),
+            awaited: applied.awaited.clone(),
+            unusable_lists: applied.unusable_lists.clone(),
+            refused: None,
+            summary: format!("{} in force, rules: {}{others}", file.display(), set + unchanged),
+        }
+    }
+
+    /// Returns whether the daemon waits until an interface of this name appears for the first time.
+    pub(super) fn is_awaited(&self, name: &String) -> bool {
+        self.awaited.contains(name)
+    }
+
+    /// Records that an interface does not have to be waited for any more, and tells the service manager.
+    pub(super) fn stop_waiting(&mut self, name: &String) {
+        if self.is_awaited(name) {
+            self.awaited.retain(|awaited| awaited != name);
+            service_manager::ready(&self.status());
+        }
+    }
+
+    /// Returns what is in force and what is not, in few words.
+    pub(super) fn status(&self) -> String {
+        let mut text = self.summary.clone();
+        if !self.awaited.is_empty() {
+            text += &format!(", waiting for {}", self.awaited.join(", "));
+        }
+        for list in &self.unusable_lists {
+            text += &format!(", {list}");
+        }
+        text
+    }
+
+    /// Returns what the file requests, and which of its interfaces the instance in `pins` has.
+    pub(super) fn state(&self, file: &Path, pins: &Path) -> Result<FileState> {
+        let (attachments, all) = (View::attachments_in(pins)?, interface::list()?);
+        let is_attached = |name: &str| attachments.iter().any(|attachment| attachment.is_on(name));
+        let unattached = self.interfaces.iter().filter(|interface| !is_attached(&interface.name));
+        let unattached = unattached
+            .map(|interface| Unattached { interface: interface.clone(), exists: is_there(&all, &interface.name) });
+        Ok(FileState {
+            file: file.display().to_string(),
+            interfaces: self.interfaces.clone(),
+            unattached: unattached.collect(),
+            settings: self.settings.clone(),
+            rules: self.rules,
+            refused: self.refused.clone(),
+            few_rules: self.few_rules.clone(),
+            lists: self.lists.clone(),
+            unusable_lists: self.unusable_lists.clone(),
+            remote_lists: Vec::new(),
+            stops: None,
+            crowdsec: None,
+            last_minute: None,
+            unsaved: None,
+        })
+    }
+}

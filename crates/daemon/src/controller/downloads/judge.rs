@@ -1,0 +1,174 @@
+//! Whether what a server has sent is a list.
+
+use std::{str, str::Lines};
+
+use ratelimit_base::text::{
+    feed::{self, FeedError},
+    prefix::Prefix,
+};
+use ratelimit_common::maps::names::LIST_PREFIXES_MOST;
+use ratelimit_dataplane::lists::entries::{self, Entries, is_too_wide};
+
+/// The most bytes of a line with one prefix.
+const LINE: u64 = 44;
+
+/// How many prefixes a list may have for each entry: some are there twice, or inside another one.
+const NESTED: usize = 4;
+
+/// A list with fewer entries than this may become shorter at once.
+const SHORT: usize = 20;
+
+/// What a server has sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct List {
+    /// The entries. There is at least one.
+    pub(super) entries: Entries,
+    /// The lines that are left out, in words. None without any.
+    pub(super) skipped: Option<String>,
+}
+
+/// Reads a text, which must be a list of at most so many entries. At least half of its lines must be usable.
+///
+/// # Errors
+///
+/// Fails with why it is no list, or too long.
+pub(super) fn judge(text: &[u8], most: usize) -> Result<List, String> {
+    let begin = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
+    if begin.starts_with(b"<") {
+        return Err("the answer is a web page, not a list: check the address".to_owned());
+    }
+    let feed = feed::read_within(text, most.saturating_mul(NESTED).max(LIST_PREFIXES_MOST as usize));
+    let feed = feed.map_err(|error| match error {
+        FeedError::Prefixes(found) => {
+            format!("the list has more than {found} prefixes, and {most} entries are allowed: raise max-entries if this is right")
+        }
+        error => format!("the answer is no list: {error}"),
+    })?;
+    // A range has several prefixes on its line.
+    let mut with_prefix: Vec<usize> = feed.prefixes.iter().map(|(_, line)| *line).collect();
+    with_prefix.dedup();
+    let lines = with_prefix.len() + feed.bad.len();
+    let (entries, bad) = entries::of_feed(feed);
+    let skipped = bad.first().map(|first| {
+        format!("{} of {lines} lines cannot be used, such as line {}: {}", bad.len(), first.line, first.why)
+    });
+    if let Some(skipped) = skipped.as_ref().filter(|_| 2 * bad.len() > lines) {
+        return Err(format!("the answer is no list: {skipped}"));
+    }
+    check_sizes(entries.len(), entries.prefixes.len(), most)?;
+    Ok(List { entries, skipped })
+}
+
+fn check_sizes(entries: usize, prefixes: usize, most: usize) -> Result<(), String> {
+    if entries == 0 {
+        return Err("the answer has no address".to_owned());
+    }
+    if entries > most {
+        return Err(format!(
+            "the list has {entries} entries, and {most} are allowed: raise max-entries if this is right"
+        ));
+    }
+    if prefixes > LIST_PREFIXES_MOST as usize {
+        return Err(format!(
+            "the list has {prefixes} prefixes, and all lists together can have {LIST_PREFIXES_MOST}: use a shorter list"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the most bytes of a list with one prefix per line.
+pub(super) fn most_bytes(entries: usize) -> u64 {
+    LINE.saturating_mul(entries as u64).saturating_add(1)
+}
+
+/// Checks a list with one prefix per line, as the process for it writes it. Returns the number of its entries.
+///
+/// # Errors
+///
+/// Fails if it is none.
+pub(super) fn check(list: &[u8], most: usize) -> Result<usize, String> {
+    let broken = || "the process for it has written no list".to_owned();
+    let prefixes = |lines: Lines<'_>| {
+        let usable = |line: &str| line.parse::<Prefix>().ok().filter(|prefix| !is_too_wide(prefix));
+        lines.map(usable).try_fold((0, 0), |(entries, prefixes), prefix| {
+            let is_address = prefix.map(|prefix| prefix.is_host() && prefix.address().is_ipv4())?;
+            Some((entries + 1, prefixes + usize::from(!is_address)))
+        })
+    };
+    let text = str::from_utf8(list).map_err(|_| broken())?;
+    let (entries, prefixes) = prefixes(text.lines()).ok_or_else(broken)?;
+    check_sizes(entries, prefixes, most).map(|()| entries)
+}
+
+/// Returns why a list of so many entries is doubtful after one of `before` entries. None if it is not.
+pub(super) fn doubt(before: usize, entries: usize) -> Option<String> {
+    (before >= SHORT && entries < before / 2).then(|| {
+        format!("the list has {entries} entries, and the last one had {before}: the next request decides whether this is right")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_addresses_on_most_of_its_lines() {
+        for good in ["192.0.2.1\n", "# feed\n192.0.2.0/24 ; SBL1\n\nbad\n", "192.0.2.1-192.0.2.9\nbad", "2001:db8::/32"]
+        {
+            let List { entries, skipped } = judge(good.as_bytes(), 10).unwrap();
+            assert!(!entries.is_empty(), "{good}");
+            assert_eq!(skipped.is_some(), good.contains("bad"), "{good}: {skipped:?}");
+        }
+        for (bad, expected) in [
+            ("", "has no address"),
+            ("# the server is down\n", "has no address"),
+            ("\u{feff} <!DOCTYPE html>\n192.0.2.1\n", "is a web page"),
+            ("{\"error\":\"quota\"}\n", "1 of 1 lines cannot be used, such as line 1"),
+            ("192.0.2.1\nbad\nworse\n", "2 of 3 lines cannot be used, such as line 2: bad"),
+            ("0.0.0.0/0\n", "cannot be used"),
+            ("192.0.2.1\n192.0.2.3\n192.0.2.5\n", "has 3 entries, and 2 are allowed"),
+            ("\0\u{1}\u{2}", "cannot be used"),
+        ] {
+            let why = judge(bad.as_bytes(), 2).unwrap_err();
+            assert!(why.contains(expected) && !why.contains('\0'), "{bad}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_list_has_no_more_prefixes_than_all_lists_can_have() {
+        let most = LIST_PREFIXES_MOST as usize;
+        assert_eq!(check_sizes(2 * most, most, 2 * most), Ok(()));
+        let why = check_sizes(2 * most, most + 1, 2 * most).unwrap_err();
+        assert!(why.contains("262145 prefixes, and all lists together can have 262144"), "{why}");
+    }
+
+    #[test]
+    fn a_list_that_is_read_to_its_end_has_bounded_prefixes() {
+        let nested = "10.0.0.1\n".repeat(LIST_PREFIXES_MOST as usize + 2);
+        let why = judge(nested.as_bytes(), 10).unwrap_err();
+        assert!(why.contains("more than 262144 prefixes, and 10 entries are allowed"), "{why}");
+    }
+
+    #[test]
+    fn the_process_writes_one_prefix_per_line() {
+        let longest = "2001:db8:1111:2222:3333:4444:5555:6660/124\n";
+        assert!(longest.len() as u64 <= LINE);
+        assert_eq!(check(b"192.0.2.1\n192.0.2.0/24\n2001:db8::/32\n", 3), Ok(3));
+        for bad in
+            ["", "\n", "192.0.2.1 ; x\n", "192.0.2.1-192.0.2.9\n", "0.0.0.0/0\n", "\u{1b}\n", "::1\n::2\n::3\n::4\n"]
+        {
+            assert!(check(bad.as_bytes(), 3).is_err(), "{bad}");
+        }
+        assert!(check(b"\xff\n", 3).is_err());
+    }
+
+    #[test]
+    fn a_list_that_shrinks_to_less_than_half_is_doubtful() {
+        let expected =
+            "the list has 49 entries, and the last one had 100: the next request decides whether this is right";
+        assert_eq!(doubt(100, 49).as_deref(), Some(expected));
+        for (before, entries) in [(100, 50), (100, 1_000), (19, 1), (0, 1)] {
+            assert_eq!(doubt(before, entries), None);
+        }
+    }
+}

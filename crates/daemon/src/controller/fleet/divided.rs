@@ -1,0 +1,13 @@
+//! Bursts that the hosts of a fleet divide: each new source begins with an equal part on each host.
+
+use ratelimit_common::fleet::{lease::EVERY_SOURCE, share::Terms};
+use ratelimit_dataplane::leases::{Grant, Leases};
+
+use super::watched::nanoseconds;
+
+/// Tells the program among how many hosts bursts are divided, as long as a lease lasts. Without a place for that, they
+/// are whole.
+pub(super) fn tell(leases: &Leases, hosts: usize, terms: &Terms, now: u64) {
+    let (share, end) = (1.0 / hosts as f64, now + nanoseconds(terms.lease()));
+    let _ = leases.grant(&Grant { hash: EVERY_SOURCE, share, end, states: [0; 2] }, now);
+}

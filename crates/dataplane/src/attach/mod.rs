@@ -1,0 +1,12 @@
+//! Attaches the program to interfaces, and undoes that. Rules and maps do not belong here.
+
+pub mod attachment;
+pub mod carried;
+pub mod foreign_program;
+mod how;
+pub mod link;
+mod loaded;
+pub mod occupant;
+pub mod refusal;
+pub mod undo;
+pub mod unlinked;

@@ -1,0 +1,140 @@
+//! The entries of one list: each prefix once, and none inside another.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
+
+use ratelimit_base::text::{
+    feed::{Bad, Feed},
+    prefix::Prefix,
+};
+use ratelimit_common::{
+    identity::source::{IPV4, Source},
+    rules::list::{SHORTEST_V4, SHORTEST_V6},
+};
+
+/// The entries of one list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Entries {
+    /// IPv4 addresses, as they lie in memory, in ascending order.
+    pub addresses: Vec<u32>,
+    /// All other prefixes.
+    pub prefixes: Vec<Source>,
+}
+
+impl Entries {
+    /// Returns the entries for these prefixes. Prefixes inside another one change nothing, so they are left out.
+    #[must_use]
+    pub fn of(mut prefixes: Vec<Prefix>) -> Self {
+        // After sorting, prefixes inside another prefix follow it.
+        prefixes.sort_unstable();
+        let (mut entries, mut around) = (Self::default(), None::<Prefix>);
+        for prefix in prefixes {
+            if around.is_some_and(|wide| wide.contains(&prefix)) {
+                continue;
+            }
+            around = Some(prefix);
+            let source = prefix.source();
+            if source.family == IPV4 && source.prefix == 32 {
+                entries.addresses.push(source.first_word());
+            } else {
+                entries.prefixes.push(source);
+            }
+        }
+        entries.addresses.sort_unstable();
+        entries
+    }
+
+    /// Returns each entry.
+    pub fn iter(&self) -> impl Iterator<Item = Prefix> + Clone + '_ {
+        let addresses = self.addresses.iter().map(|address| Prefix::host(address.to_ne_bytes().into()));
+        addresses.chain(self.prefixes.iter().map(|source| Prefix::of(source, source.prefix)))
+    }
+
+    /// Removes the entry that contains a prefix, if there is one.
+    pub fn remove_around(&mut self, inner: &Prefix) {
+        self.addresses.retain(|address| !Prefix::host(address.to_ne_bytes().into()).contains(inner));
+        self.prefixes.retain(|source| !Prefix::of(source, source.prefix).contains(inner));
+    }
+
+    /// Returns the number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.addresses.len() + self.prefixes.len()
+    }
+
+    /// Returns a number that differs between different entries, most probably.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.addresses, &self.prefixes).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Returns the entries of a feed, and the lines that cannot be used, in order. A line with a prefix that is too wide cannot.
+pub fn of_feed(feed: Feed) -> (Entries, Vec<Bad>) {
+    let Feed { mut prefixes, mut bad } = feed;
+    let wide: HashMap<usize, Prefix> =
+        prefixes.iter().filter(|(prefix, _)| is_too_wide(prefix)).map(|(prefix, line)| (*line, *prefix)).collect();
+    if !wide.is_empty() {
+        prefixes.retain(|(_, line)| !wide.contains_key(line));
+        let why = |prefix: Prefix| {
+            format!(
+                "{prefix}: too wide for a list, which has prefixes of /{SHORTEST_V4} and longer, or /{SHORTEST_V6} in IPv6"
+            )
+        };
+        bad.extend(wide.into_iter().map(|(line, prefix)| Bad { line, why: why(prefix) }));
+        bad.sort_unstable_by_key(|bad| bad.line);
+    }
+    (Entries::of(prefixes.into_iter().map(|(prefix, _)| prefix).collect()), bad)
+}
+
+/// Returns whether a prefix is too wide for a list: by mistake or on purpose, it could cut the host off.
+#[must_use]
+pub fn is_too_wide(prefix: &Prefix) -> bool {
+    let shortest = if prefix.source().family == IPV4 { SHORTEST_V4 } else { SHORTEST_V6 };
+    prefix.bits() < shortest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(text: &[&str]) -> Entries {
+        Entries::of(text.iter().map(|prefix| prefix.parse().unwrap()).collect())
+    }
+
+    #[test]
+    fn duplicates_and_nested_prefixes_are_left_out() {
+        let all = ["10.0.0.1", "192.0.2.9", "10.0.0.0/8", "10.0.0.1", "2001:db8::1", "2001:db8::/32", "10.1.0.0/16"];
+        assert_eq!(entries(&all), entries(&["192.0.2.9", "10.0.0.0/8", "2001:db8::/32"]));
+        assert_eq!(entries(&all).len(), 3);
+        assert!(entries(&[]).is_empty());
+    }
+
+    #[test]
+    fn an_entry_around_an_address_is_removed() {
+        let mut all = entries(&["10.0.0.1", "10.0.0.2", "192.0.2.0/24", "2001:db8::/32"]);
+        for inner in ["10.0.0.2", "192.0.2.9", "2001:db8::1", "10.0.0.3"] {
+            all.remove_around(&inner.parse().unwrap());
+        }
+        assert_eq!(all, entries(&["10.0.0.1"]));
+    }
+
+    #[test]
+    fn the_host_cannot_be_cut_off_by_one_line() {
+        let is_wide = |text: &str| is_too_wide(&text.parse().unwrap());
+        assert!(
+            ["0.0.0.0/0", "128.0.0.0/1", "10.0.0.0/7", "::/0", "2000::/3", "2000::/15"].iter().all(|it| is_wide(it))
+        );
+        assert!(!["10.0.0.0/8", "2001::/16", "192.0.2.1"].iter().any(|it| is_wide(it)));
+    }
+}

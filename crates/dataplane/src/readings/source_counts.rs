@@ -1,0 +1,109 @@
+//! Counters of single sources, and their cached refusals.
+
+use std::time::Duration;
+
+use aya::maps::{IterableMap as _, MapError};
+use ratelimit_common::{
+    buckets::bucket::Bucket,
+    cells::cell::{self, Cell, RefusalSlot},
+    identity::source::Source,
+    maps::control::{Control, FEATURE_FRONT, FEATURE_SLIDING_LOGS},
+    meters::gcra,
+};
+
+use super::rates::per;
+use crate::{
+    Error,
+    error::Tried as _,
+    sys::{host, mmap_array::Mapped},
+    tables::open::Tables,
+};
+
+/// Reads counters and cached refusals of some sources, one after the other.
+pub struct SourceCounts<'a> {
+    tables: &'a Tables,
+    control: Control,
+    /// None without cells.
+    cells: Option<Mapped<Cell>>,
+}
+
+impl<'a> SourceCounts<'a> {
+    /// Prepares readings of these tables.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn of(tables: &'a Tables) -> Result<Self, Error> {
+        let control = tables.control()?;
+        let has_cells = control.features & FEATURE_FRONT != 0;
+        let cells = has_cells.then(|| Mapped::of(tables.front.open()?.map())).transpose()?;
+        Ok(Self { tables, control, cells })
+    }
+
+    /// Returns whether a cell repeats a refusal of the source now.
+    #[must_use]
+    pub fn is_refused(&self, source: &Source) -> bool {
+        self.refused_for(source).is_some()
+    }
+
+    /// Returns for how long a cell repeats a refusal of the source. A changed rule ends it earlier.
+    #[must_use]
+    pub fn refused_for(&self, source: &Source) -> Option<Duration> {
+        let cells = self.cells.as_ref()?;
+        let (hash, now) = (source.hash(&self.control.seed), gcra::units(host::now()));
+        let left = |noted: &RefusalSlot| {
+            let refusal = noted.refusal();
+            let is_refusal = refusal.is_about(hash) && refusal.holds(hash, self.control.generation, now);
+            is_refusal.then(|| Duration::from_nanos(refusal.left(now) >> gcra::FRACTION_BITS))
+        };
+        let cell = cells.get(cell::index(hash, cells.len() as u32) as usize)?;
+        cell.refusals.iter().filter_map(left).max()
+    }
+
+    /// Returns the bucket of a source, with what its sliding log has counted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub fn tracked(&self, source: &Source) -> Result<Option<Bucket>, Error> {
+        let (bucket, Some(log)) = (self.bucket(source)?, self.log(source)?) else { return self.bucket(source) };
+        let Some(mut bucket) = bucket else { return Ok(Some(log)) };
+        bucket.add_log(&log, host::now());
+        Ok(Some(bucket))
+    }
+
+    /// Returns the bucket in the sliding log of a source.
+    fn log(&self, source: &Source) -> Result<Option<Bucket>, Error> {
+        if self.control.features & FEATURE_SLIDING_LOGS == 0 {
+            return Ok(None);
+        }
+        match self.tables.logs.open()?.get(source, 0) {
+            Err(MapError::KeyNotFound) => Ok(None),
+            found => Ok(Some(found.tried("cannot read a log")?.bucket)),
+        }
+    }
+
+    /// Returns the bucket of a source.
+    fn bucket(&self, source: &Source) -> Result<Option<Bucket>, Error> {
+        match self.tables.buckets.open()?.get(source, 0) {
+            Err(MapError::KeyNotFound) => Ok(None),
+            found => Ok(Some(found.tried("cannot read a bucket")?)),
+        }
+    }
+}
+
+/// Returns the packets that passed, that were dropped, and that have passed in shadow.
+#[must_use]
+pub const fn packets(bucket: &Bucket) -> [u64; 3] {
+    [bucket.passed(), bucket.dropped().packets, bucket.would_drop().packets]
+}
+
+/// Returns the packets per second of a bucket since an earlier reading, in the same order.
+#[must_use]
+pub fn rates(bucket: &Bucket, before: [u64; 3], time: Duration) -> [u64; 3] {
+    let mut rates = packets(bucket);
+    for (rate, before) in rates.iter_mut().zip(before) {
+        *rate = per(rate.saturating_sub(before), time);
+    }
+    rates
+}

@@ -1,0 +1,109 @@
+//! Maintains the filter by which the program skips sources that no rule matches, and the list of narrow lengths.
+
+use ratelimit_common::{
+    identity::{
+        filter::Filter,
+        narrow::Lengths,
+        source::{IPV6, Source},
+    },
+    maps::control::Control,
+    rules::rule::Rule,
+};
+
+use crate::{
+    Error,
+    error::Tried as _,
+    rules::rule_key::is_narrow,
+    sys::host,
+    tables::{open::Tables, rule_maps},
+};
+
+/// Rules of each kind up to which a deletion rebuilds the filter. With more rules, it keeps matching more sources than
+/// necessary until the next search for expired rules, or the next edit of a list that rebuilds it.
+const FEW: usize = 4_096;
+
+/// Adds prefixes before their rules are written, so that no packet misses a rule.
+pub fn add<'a>(tables: &mut Tables, prefixes: impl Iterator<Item = &'a Source>) -> Result<(), Error> {
+    let mut prefixes = prefixes.peekable();
+    if prefixes.peek().is_none() {
+        return Ok(());
+    }
+    let (before, control) = (read(tables)?, tables.control()?);
+    let (mut filter, mut lengths) = (before.clone(), Lengths(control.narrow_rules));
+    prefixes.for_each(|prefix| lengths = mark(&mut filter, lengths, prefix, &control));
+    if filter != before {
+        write(tables, &filter)?;
+    }
+    // Last, because the program reads the filter only for lengths in the list.
+    write_lengths(tables, lengths)
+}
+
+/// Rebuilds the filter if there are few rules and entries of lists.
+pub fn renew_if_few(tables: &mut Tables) -> Result<(), Error> {
+    let Some(sources) = rule_maps::few_sources(tables, FEW)? else { return Ok(()) };
+    let Some(prefixes) = rule_maps::few_prefixes(tables, FEW)? else { return Ok(()) };
+    if has_lists(tables)? && tables.lists.has_more_than(FEW)? {
+        return Ok(());
+    }
+    renew_from(tables, &sources, &prefixes)
+}
+
+/// Rebuilds the filter from all rules and lists.
+pub fn renew(tables: &mut Tables) -> Result<(), Error> {
+    let (sources, prefixes) = (rule_maps::sources(tables)?, rule_maps::prefixes(tables)?);
+    renew_from(tables, &sources, &prefixes)
+}
+
+fn renew_from(tables: &mut Tables, sources: &[(Source, Rule)], prefixes: &[(Source, Rule)]) -> Result<(), Error> {
+    let control = tables.control()?;
+    let (mut filter, mut lengths) = (Box::<Filter>::default(), Lengths::default());
+    let rules = sources.iter().chain(prefixes).map(|(source, _)| source);
+    rules.for_each(|source| lengths = mark(&mut filter, lengths, source, &control));
+    if has_lists(tables)? {
+        let addresses = tables.lists.addresses()?.into_iter().map(|(address, _)| Source::v4(address.to_ne_bytes()));
+        let listed = addresses.chain(tables.lists.prefixes()?.into_iter().map(|(prefix, _)| prefix));
+        listed.for_each(|source| lengths = mark(&mut filter, lengths, &source, &control));
+    }
+    if control.narrow_rules != 0 {
+        // A ban outlasts the rule by which its source was a part of another.
+        let now = host::now();
+        let bans = tables.bans()?.all().into_iter();
+        let narrow = bans.filter(|(source, ban)| is_narrow(source, control.ipv6_prefix) && now < ban.expires);
+        narrow.for_each(|(source, _)| lengths = mark(&mut filter, lengths, &source, &control));
+    }
+    write(tables, &filter)?;
+    write_lengths(tables, lengths)
+}
+
+/// Marks a prefix in the filter. Returns the list with its length, if it is narrow.
+fn mark(filter: &mut Filter, lengths: Lengths, prefix: &Source, control: &Control) -> Lengths {
+    filter.add(prefix);
+    if prefix.family != IPV6 || !is_narrow(prefix, control.ipv6_prefix) {
+        return lengths;
+    }
+    filter.add_part(prefix, control.ipv6_prefix as u8, &control.seed);
+    lengths.with(prefix.prefix)
+}
+
+fn has_lists(tables: &Tables) -> Result<bool, Error> {
+    Ok(tables.control()?.lists != [0; 2])
+}
+
+fn write_lengths(tables: &mut Tables, lengths: Lengths) -> Result<(), Error> {
+    let control = tables.control()?;
+    if control.narrow_rules == lengths.0 {
+        return Ok(());
+    }
+    tables.set_control(&Control { narrow_rules: lengths.0, ..control })
+}
+
+/// Reads the filter. It is large, so that callers must not have it on their stack.
+#[inline(never)]
+pub fn read(tables: &Tables) -> Result<Box<Filter>, Error> {
+    tables.rule_filter.open()?.get(&0, 0).map(Box::new).tried("cannot read the filter of rules")
+}
+
+#[inline(never)]
+fn write(tables: &mut Tables, filter: &Filter) -> Result<(), Error> {
+    tables.rule_filter.open_mut()?.set(0, filter, 0).tried("cannot write the filter of rules")
+}

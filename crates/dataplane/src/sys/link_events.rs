@@ -1,0 +1,84 @@
+//! What the kernel reports of interfaces that come, go or change.
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use netlink_packet_core::{DecodeError, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    link::{LinkAttribute, LinkMessage},
+};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use ratelimit_base::text::excerpt::escaped;
+
+use crate::Error;
+
+/// One report.
+#[derive(Debug)]
+pub struct Change {
+    /// The index of the interface.
+    pub index: u32,
+    /// Its present name, escaped as in [`Interface`](super::interface::Interface). None if it was deleted or has left this network namespace.
+    pub name: Option<String>,
+}
+
+/// A socket that becomes readable when an interface comes, goes or changes.
+#[derive(Debug)]
+pub struct Changes(Socket);
+
+impl Changes {
+    /// Watches this network namespace from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Netlink`] if the kernel refuses.
+    pub fn new() -> Result<Self, Error> {
+        let open = || {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.set_non_blocking(true)?;
+            socket.bind(&SocketAddr::new(0, libc::RTMGRP_LINK.cast_unsigned()))?;
+            Ok(Self(socket))
+        };
+        open().map_err(|error: std::io::Error| Error::Netlink(error.to_string()))
+    }
+
+    /// Reads all pending reports. None if some were lost, because they came too fast.
+    pub fn read(&self) -> Option<Vec<Change>> {
+        let (mut changes, mut is_complete) = (Vec::new(), true);
+        loop {
+            match self.0.recv_from_full() {
+                Ok((datagram, _)) => match change(&datagram) {
+                    Ok(change) => changes.extend(change),
+                    // Nobody knows what it reports.
+                    Err(_) => is_complete = false,
+                },
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => is_complete = false,
+                Err(_) => return is_complete.then_some(changes),
+            }
+        }
+    }
+}
+
+impl AsRawFd for Changes {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Returns what a message reports. A bridge sends messages of the same types for its ports.
+fn change(datagram: &[u8]) -> Result<Option<Change>, DecodeError> {
+    let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(datagram)?;
+    let is_interface = |link: &LinkMessage| link.header.interface_family == AddressFamily::Unspec;
+    Ok(match message.payload {
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) if is_interface(&link) => {
+            let name = link.attributes.iter().find_map(|attribute| match attribute {
+                LinkAttribute::IfName(name) => Some(escaped(name)),
+                _ => None,
+            });
+            name.map(|name| Change { index: link.header.index, name: Some(name) })
+        }
+        NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) if is_interface(&link) => {
+            Some(Change { index: link.header.index, name: None })
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,17 @@
+//! Wraps system calls. Nothing here knows rules or instances.
+
+pub mod ancestors;
+pub mod bpf;
+pub mod ethtool;
+pub mod features;
+pub mod host;
+pub mod interface;
+pub mod kernel_log;
+pub mod link_events;
+pub mod link_type;
+pub mod lock_holder;
+pub mod mmap_array;
+pub mod namespace;
+pub mod netlink;
+pub mod rcu;
+pub mod xdp_features;

@@ -1,0 +1,209 @@
+//! Rules of a fleet in the engine: one text with a version, and a log of changes.
+
+use ratelimit_base::text::excerpt::excerpt;
+use redis::Value;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    engine::Engine,
+    error::Error,
+    script::{Script, text},
+};
+
+/// The most bytes of the text of shared rules for packets.
+pub const TEXT: usize = 128 << 10;
+/// The most bytes of the texts in the log that one call reads.
+const TEXTS: usize = 1 << 20;
+/// The highest number that both sides can count.
+const MOST: u64 = 1 << 53;
+/// The most bytes of a digest.
+const DIGEST: usize = 40;
+
+/// Which rules these are.
+#[derive(Debug)]
+pub struct Kind {
+    /// Keys of the rules and of their log. A cluster serves both from one server.
+    keys: [&'static str; 2],
+    /// The most bytes of the text.
+    pub text: usize,
+    /// The most entries of the log.
+    pub logged: usize,
+}
+
+/// Rules for packets.
+pub const PACKETS: Kind = Kind { keys: ["{rl:m}:rules", "{rl:m}:log"], text: TEXT, logged: 100 };
+/// Rules for requests that callers have written. An entry of their log is a change.
+pub const REQUESTS: Kind = Kind { keys: ["{rl:m}:checks", "{rl:m}:checks:log"], text: 1 << 20, logged: 1_000 };
+
+/// A version of the rules. Version 0 has none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// Its number.
+    pub version: u64,
+    /// The rules.
+    pub text: String,
+}
+
+/// What tells a version in the engine from others. The engine chooses the digest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// The number of the version.
+    pub version: u64,
+    digest: String,
+}
+
+/// A version in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Logged {
+    /// Its number.
+    pub version: u64,
+    /// When it was written, in milliseconds since 1970.
+    pub at_milliseconds: u64,
+    /// Who has written it.
+    pub who: String,
+    /// Why.
+    pub why: String,
+    /// The rules. None if they are too large to be told.
+    #[serde(default)]
+    pub text: Option<String>,
+}
+
+impl Mark {
+    fn arguments(&self) -> [String; 2] {
+        [self.version.to_string(), self.digest.clone()]
+    }
+}
+
+/// The script that keeps the rules.
+#[derive(Debug, Clone)]
+pub struct Store {
+    script: Script,
+    kind: &'static Kind,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self::of(&PACKETS)
+    }
+}
+
+impl Store {
+    /// Keeps these rules.
+    #[must_use]
+    pub fn of(kind: &'static Kind) -> Self {
+        Self { script: Script::new(include_str!("rules.lua")), kind }
+    }
+
+    /// Returns the version in the engine with its mark, unless it is the `known` one.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn read(&self, engine: &Engine, known: Option<&Mark>) -> Result<Option<(Mark, Version)>, Error> {
+        let [number, digest] = known.map(Mark::arguments).unwrap_or_default();
+        let values = self.ask(engine, &["read", &number, &digest, &self.kind.text.to_string()]).await?;
+        let [version, digest, rest @ ..] = &values[..] else { return Err(Error::Garbage("it is too short")) };
+        let (version, digest) = (self::number(version)?, text(digest)?);
+        if digest.len() > DIGEST {
+            return Err(Error::Garbage("a digest is too long"));
+        }
+        match rest {
+            [] => Ok(None),
+            [rules] if text(rules)?.len() <= self.kind.text => {
+                let mark = Mark { version, digest: digest.to_owned() };
+                Ok(Some((mark, Version { version, text: text(rules)?.to_owned() })))
+            }
+            _ => Err(Error::Garbage("the rules are too long")),
+        }
+    }
+
+    /// Writes a version in place of `replaced`, and its text into the log. Returns false if another version is there.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn write(
+        &self,
+        engine: &Engine,
+        replaced: &Mark,
+        next: &Version,
+        author: [&str; 2],
+    ) -> Result<bool, Error> {
+        self.change(engine, replaced, next, author, &next.text).await
+    }
+
+    /// Writes a version in place of `replaced`, and another text into the log. Returns false if another version is there.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn change(
+        &self,
+        engine: &Engine,
+        replaced: &Mark,
+        next: &Version,
+        [who, why]: [&str; 2],
+        logged: &str,
+    ) -> Result<bool, Error> {
+        let ([number, digest], version) = (replaced.arguments(), next.version.to_string());
+        let most = self.kind.logged.to_string();
+        let arguments = ["write", &number, &digest, &version, &next.text, who, why, logged, &most];
+        let values = self.ask(engine, &arguments).await?;
+        Ok(self::number(values.first().ok_or(Error::Garbage("it is empty"))?)? == 1)
+    }
+
+    /// Returns the versions of the log, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn log(&self, engine: &Engine) -> Result<Vec<Logged>, Error> {
+        let values = self.ask(engine, &["log", &self.kind.logged.to_string(), &TEXTS.to_string()]).await?;
+        let (entries, rest) = values.as_chunks::<5>();
+        let bytes = |entry: &[Value; 5]| if let Value::BulkString(bytes) = &entry[4] { bytes.len() } else { 0 };
+        let most = TEXTS + self.kind.logged;
+        if !rest.is_empty() || entries.len() > self.kind.logged || entries.iter().map(bytes).sum::<usize>() > most {
+            return Err(Error::Garbage("it has another number of entries"));
+        }
+        let logged = |[version, at, who, why, rules]: &[Value; 5]| {
+            let (version, at_milliseconds) = (number(version)?, number(at)?);
+            let (who, why, text) = (excerpt(text(who)?), excerpt(text(why)?), text(rules)?.strip_prefix('='));
+            Ok(Logged { version, at_milliseconds, who, why, text: text.map(ToOwned::to_owned) })
+        };
+        entries.iter().map(logged).collect()
+    }
+
+    /// Returns the text of a version of the log, if it is still there.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn text(&self, engine: &Engine, version: u64) -> Result<Option<String>, Error> {
+        let values = self.ask(engine, &["text", &version.to_string()]).await?;
+        values.first().map(|value| text(value).map(ToOwned::to_owned)).transpose()
+    }
+
+    /// Returns the texts of the log, the newest first. There are fewer than `most` if they are large.
+    ///
+    /// # Errors
+    ///
+    /// Any [`Error`] but that of the URL.
+    pub async fn texts(&self, engine: &Engine, most: usize) -> Result<Vec<String>, Error> {
+        let values = self.ask(engine, &["texts", &most.to_string(), &TEXTS.to_string()]).await?;
+        let texts = values.iter().map(text).collect::<Result<Vec<_>, _>>()?;
+        if texts.len() > most || texts.iter().map(|text| text.len()).sum::<usize>() > TEXTS {
+            return Err(Error::Garbage("the log is too long"));
+        }
+        Ok(texts.into_iter().map(ToOwned::to_owned).collect())
+    }
+
+    async fn ask(&self, engine: &Engine, arguments: &[&str]) -> Result<Vec<Value>, Error> {
+        let arguments: Vec<Vec<u8>> = arguments.iter().map(|text| text.as_bytes().to_vec()).collect();
+        engine.run(&self.script, &self.kind.keys, &arguments).await
+    }
+}
+
+fn number(value: &Value) -> Result<u64, Error> {
+    let number = text(value)?.parse().ok().filter(|number| *number <= MOST);
+    number.ok_or(Error::Garbage("a number is no number"))
+}

@@ -1,0 +1,152 @@
+//! The store of rules of callers in a fleet: reads the engine, and writes changes to it.
+
+use std::path::Path;
+
+use ratelimit_base::{notify::journal::Level, text::excerpt::message};
+use ratelimit_fleet::{
+    engine::Engine,
+    kept::{
+        followed::News,
+        rules::{REQUESTS, Version},
+    },
+};
+
+use super::{
+    entry::Entry,
+    in_force::InForce,
+    problem::few_of,
+    restore,
+    shared::{Member, NONSENSE, Shared, random, tell},
+    store::{ReadLog, Store, StoreError, Write},
+};
+use crate::config::stored::{self, Contents};
+
+/// The store of a server in a fleet.
+pub(super) struct Joined(Shared);
+
+impl Joined {
+    /// Takes a file, which need not exist, for this server. Returns its rules too.
+    pub(super) fn open(path: &Path, member: Member) -> Result<(Self, Contents), StoreError> {
+        Shared::open(path, member).map(|(shared, contents)| (Self(shared), contents))
+    }
+}
+
+impl Store for Joined {
+    fn news(&mut self) -> Result<Option<Contents>, StoreError> {
+        let Self(shared) = self;
+        let engine = shared.engine()?;
+        let fleet = shared.known.fleet.clone();
+        let found = read(shared, &engine)?;
+        if shared.followed.seen().is_some_and(|seen| seen.version == 0) {
+            restore::fill(shared, &engine)?;
+        }
+        match found {
+            // The rules of a new fleet have other versions.
+            None if shared.known.fleet != fleet => Ok(Some(shared.known.clone())),
+            // It was told already that they cannot be read.
+            Some((_, contents)) if contents.fleet.is_none() => Err(StoreError::Unusable(NONSENSE.to_owned())),
+            found => Ok(found.map(|(_, contents)| contents)),
+        }
+    }
+
+    fn settle(&mut self, outcome: Result<(), String>) {
+        let Self(shared) = self;
+        match (outcome, shared.next.take()) {
+            (Ok(()), Some((version, contents))) => {
+                restore::keep_replaced(shared, &contents);
+                shared.refused.is_gone("the rules of callers in the engine are in force");
+                shared.take(version, contents);
+            }
+            (Err(problem), next) => {
+                shared.next = next;
+                let problem = message(&problem);
+                shared.refused.is_there(|| {
+                    format!("the rules of callers in the engine are refused: {problem}: those before stay in force")
+                });
+                shared.show();
+            }
+            (Ok(()), None) => {}
+        }
+    }
+
+    fn leave_out(&mut self, in_force: &InForce) {
+        let Self(shared) = self;
+        let is_new = |(name, _): &(&str, &str)| !shared.left_out.contains(*name);
+        let (names, problems): (Vec<_>, Vec<_>) =
+            in_force.left_out().filter(is_new).map(|(name, problem)| (name.to_owned(), problem)).unzip();
+        if let Some(problem) = problems.first() {
+            let text =
+                format!("rules of callers do not fit this server, and are left out: {}: {problem}", few_of(&names));
+            tell(Level::Warning, &message(&text));
+        }
+        shared.left_out = in_force.left_out().map(|(name, _)| name.to_owned()).collect();
+        shared.show();
+    }
+
+    fn known(&self) -> Result<Contents, StoreError> {
+        let Self(shared) = self;
+        Ok(shared.known.clone())
+    }
+
+    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
+        let Self(shared) = self;
+        let engine = shared.engine()?;
+        restore::may_begin(shared)?;
+        let mut next = write.applied_to(&shared.known)?;
+        next.fleet.get_or_insert_with(random);
+        shared.put(&engine, next, entry)
+    }
+
+    fn log(&self) -> Result<ReadLog, StoreError> {
+        let Self(shared) = self;
+        let unread = |error: &str| StoreError::Unreachable(format!("the log of changes cannot be read: {error}"));
+        let engine = shared.engine().map_err(|_| unread("the engine of the fleet does not answer"))?;
+        let (store, runtime) = (shared.followed.store().clone(), shared.member.runtime.clone());
+        Ok(Box::new(move |most, wanted| {
+            let texts = runtime.block_on(store.texts(&engine, REQUESTS.logged));
+            let texts = texts.map_err(|error| unread(&error.to_string()))?;
+            let all = texts.iter().filter_map(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+            Ok(all.filter(|entry| entry["name"].as_str().is_some_and(wanted)).take(most).collect())
+        }))
+    }
+}
+
+/// Reads the engine. Returns what it has, unless that is in force here.
+fn read(shared: &mut Shared, engine: &Engine) -> Result<Option<(Version, Contents)>, StoreError> {
+    let before = shared.followed.known().cloned();
+    let read = shared.member.runtime.block_on(shared.followed.read(engine)).map_err(|error| shared.unread(&error))?;
+    shared.failures = 0;
+    shared.unread.is_gone("the rules of callers can be read again");
+    shared.member.shown.read_rules();
+    let is_empty = shared.followed.seen().is_none_or(|seen| seen.version == 0);
+    let found = match read {
+        _ if is_empty => {
+            shared.next = None;
+            shared.refused.is_gone("the engine has no rules of callers any more");
+            return Ok(None);
+        }
+        News::Same => return Ok(shared.next.clone()),
+        News::Lost(version) => version,
+        News::Next { .. } => shared.followed.known().cloned().unwrap_or_default(),
+    };
+    // It is not known before it is in force.
+    shared.followed.take(before);
+    shared.empty = None;
+    let contents = match stored::parse(&found.text) {
+        Ok(contents) if contents.version == found.version && shared.is_possible(&contents) => contents,
+        Ok(_) => return Err(shared.nonsense(found, "they have no name of a fleet, or no version that is possible")),
+        Err(problem) => return Err(shared.nonsense(found, &problem.to_string())),
+    };
+    if restore::is_behind(shared, &contents) {
+        shared.next = None;
+        shared.refused.is_gone("the rules of callers that the engine has now make sense");
+        restore::write_again(shared, engine, &contents)?;
+        return Ok(None);
+    }
+    shared.next = (contents != shared.known).then_some((found, contents));
+    if shared.next.is_none() {
+        shared.refused.is_gone("the rules of callers in the engine are in force");
+    }
+    shared.show();
+    Ok(shared.next.clone())
+}

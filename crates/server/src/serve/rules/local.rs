@@ -1,0 +1,70 @@
+//! Rules of callers that one server keeps for itself.
+
+use std::{collections::BTreeSet, path::Path};
+
+use ratelimit_base::{
+    notify::journal::{self, Level},
+    text::excerpt::message,
+};
+
+use super::{
+    audit::{self, Audit},
+    entry::Entry,
+    file::{FileStore, beside},
+    in_force::InForce,
+    store::{ReadLog, Store, StoreError, Write},
+};
+use crate::config::stored::Contents;
+
+/// A file with rules, and the log of their changes beside it.
+pub(super) struct Local {
+    file: FileStore,
+    audit: Audit,
+    /// Rules of the file that are not in force.
+    left_out: BTreeSet<String>,
+}
+
+impl Local {
+    /// Takes a file, which need not exist, for this server. Returns its rules too.
+    pub(super) fn open(path: &Path) -> Result<(Self, Contents), StoreError> {
+        let file = FileStore::open(path)?;
+        let contents = file.read()?;
+        let audit = Audit::open(path, contents.version, contents.fleet.is_some())
+            .map_err(|error| StoreError::Unusable(format!("{}: {error}", beside(path, "log").display())))?;
+        Ok((Self { file, audit, left_out: BTreeSet::new() }, contents))
+    }
+}
+
+impl Store for Local {
+    fn leave_out(&mut self, in_force: &InForce) {
+        for (_, problem) in in_force.left_out().filter(|(name, _)| !self.left_out.contains(*name)) {
+            let text = format!("{problem}: the rule is not in force, and stays in the file of rules");
+            journal::say(Level::Warning, &message(&text));
+        }
+        self.left_out = in_force.left_out().map(|(name, _)| name.to_owned()).collect();
+    }
+
+    fn known(&self) -> Result<Contents, StoreError> {
+        // The file could have been changed by hand.
+        self.file.read()
+    }
+
+    fn version(&self) -> u64 {
+        self.audit.version()
+    }
+
+    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
+        let added = self.audit.add(entry);
+        let added = added.map_err(|error| StoreError::Unusable(format!("the log of changes: {error}")))?;
+        self.file.write(write).inspect_err(|_| {
+            // At the next start, the log would say otherwise that this change is undone.
+            let _ = added.undo();
+        })
+    }
+
+    fn log(&self) -> Result<ReadLog, StoreError> {
+        let unread = |error: std::io::Error| StoreError::Unusable(format!("the log of changes: {error}"));
+        let files = self.audit.files().map_err(unread)?;
+        Ok(Box::new(move |most, wanted| audit::last(files, most, wanted).map_err(unread)))
+    }
+}

@@ -1,8 +1,0 @@
-//! What other hosts say about the shared rules that they have.
-
-/// A version of the shared rules that a host says it has in force. Whoever can write to the engine can say so.
-#[derive(Default)]
-pub(crate) struct Claim {
-    pub(crate) version: u64,
-    pub(crate) host: String,
-}

@@ -1,6 +1,0 @@
-//! Sends messages to the service manager, to the journal (standard error) and to the system log. The texts belong to
-//! the callers.
-
-pub mod journal;
-pub(crate) mod service_manager;
-pub(crate) mod system_log;

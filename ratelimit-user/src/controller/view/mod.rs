@@ -1,9 +1,0 @@
-//! Where other programs read what the daemon shows, and change rules if its file allows that.
-
-mod changes;
-mod reader;
-mod server;
-mod service;
-mod words;
-
-pub(crate) use self::service::Service;

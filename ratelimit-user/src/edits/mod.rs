@@ -1,6 +1,0 @@
-//! Changes of single rules that an operator asks for, by a command or in the console: new limits, changes of limits that
-//! exist, and deletions. How an answer is written belongs to the rooms above.
-
-pub(crate) mod deletion;
-pub(crate) mod limit;
-pub(crate) mod request;
