@@ -33,12 +33,13 @@ use ratelimit_common::{
     reason::{Count, Reason},
     rules::rule::COMMAND,
 };
+use ratelimit_sandbox::Attached;
 
 use self::{
     clock::{Clock, coarse},
     mapped::Mapped,
 };
-use crate::{Namespace, Runner, Sandbox, Verdict, delete_rule, set_rule, traffic::sink::Attached};
+use crate::{Namespace, Runner, Sandbox, Verdict, delete_rule, set_rule};
 
 /// A policy slot that no rule uses, for policies that a test writes itself.
 const TEST_SLOT: PolicyId = 100;
