@@ -1,5 +1,5 @@
-//! The library of the integration tests and the demo: a sandbox of anonymous namespaces, traffic, and the product's
-//! programs in it.
+//! The library of the integration tests: the product's bytecode and its programs, models of its algorithms, attacks, and
+//! the servers around it. The sandbox and its traffic are those of `ratelimit-sandbox`.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness fails by panicking")]
 
 pub mod attacks;
@@ -9,16 +9,13 @@ pub mod fleet;
 pub mod generate;
 mod hosts;
 pub mod models;
-mod object;
 mod packets;
 pub mod pages;
 mod policies;
 mod product;
 pub mod reference;
-mod sandbox;
 #[path = "../kernel/src/scatter.rs"]
 mod scatter;
-mod traffic;
 
 pub use bytecode::{
     Bytecode,
@@ -36,41 +33,24 @@ pub use models::tokens;
 pub use packets::{
     captures::{Capture, captures},
     encapsulations::{Encapsulated, encapsulations},
-    frame::Frame,
-    segment::Segment,
-    wrap::{EXTENSIONS, Wrap, framed},
 };
 pub use policies::per_second;
 pub use product::{
     authority::{Authority, Signed},
-    daemon::{Daemon, Folder},
     encryption::Encryption,
     limit_row::flat,
     manager::{NotifySocket, Systemd},
     nginx::Nginx,
-    ratelimit::{Output, Ratelimit, stdin},
     redis::Redis,
-    schema,
+    schema::{self, Ratelimit},
     sharing::{Decided, Sharing},
     trace::{Call, Fault, Traced, traced, traced_daemon, try_traced},
     unpacked,
 };
+pub use ratelimit_sandbox::{
+    Daemon, EXTENSIONS, Flood, Folder, Frame, FrameReceiver, MAC, Namespace, Output, PEER_IPV4, PEER_IPV6, PEER_LINK,
+    Process, RawSocket, Running, Sandbox, Segment, Sink, Stamped, StampedSocket, Tun, VICTIM_IPV4, VICTIM_IPV6,
+    VICTIM_LINK, WIREGUARD_KEYS, Wrap, compute_checksums, framed, join_no_packets, kernel_at_least, receive_by_timer,
+    send_raw, set_queues, set_wireguard, stdin,
+};
 pub use reference::{disagreement, expected, reply};
-pub use sandbox::{
-    Sandbox,
-    addresses::{MAC, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK},
-    kernel::kernel_at_least,
-    link::{compute_checksums, join_no_packets},
-    namespace::Namespace,
-    process::Process,
-    queues::{receive_by_timer, set_queues},
-};
-pub use traffic::{
-    flood::{Flood, Running},
-    frame_receiver::FrameReceiver,
-    raw::{RawSocket, send_raw},
-    sink::Sink,
-    stamped::{Stamped, StampedSocket},
-    tun::Tun,
-    wireguard::{WIREGUARD_KEYS, set_wireguard},
-};

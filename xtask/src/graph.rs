@@ -1,21 +1,14 @@
-//! `cargo xtask structure`: prints the imports between rooms, and every broken rule of the structure.
-
-use std::path::{Path, PathBuf};
+//! `cargo xtask structure`: finds circles of imports.
 
 use anyhow::{Result, ensure};
 use xtask::structure;
 
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// Root of the workspace to check [default: this one]
-    #[arg(long, value_name = "DIR")]
-    root: Option<PathBuf>,
-}
+use crate::target;
 
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let this = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
-    let report = structure::check(args.root.as_deref().unwrap_or(&this))?;
-    print!("{report}");
-    ensure!(report.findings.is_empty(), "{} rules of the structure are broken", report.findings.len());
+pub(crate) fn run() -> Result<()> {
+    let (findings, imports) = structure::check(&target::workspace())?;
+    findings.iter().for_each(|finding| eprintln!("{finding}"));
+    ensure!(findings.is_empty(), "{} circles of imports", findings.len());
+    println!("structure: {imports} imports between modules, no circle");
     Ok(())
 }

@@ -22,11 +22,11 @@ use clap::Parser;
 enum Task {
     /// Install the missing tools for building and testing
     Setup,
-    /// Build everything and show a limit on real traffic, in separate namespaces (at most 2 minutes, as root)
+    /// Build the product and show a limit on real traffic, in separate namespaces (as root)
     Demo,
-    /// Build everything and show three hosts that share one limit by a real server (about a minute, as root)
+    /// Build the product and show three hosts that share one limit by a real server (a minute without the build, as root)
     FleetDemo,
-    /// Build everything and run all tests, on this machine and in virtual machines with two other kernels (as root)
+    /// Build everything and run all tests on this machine (as root)
     Test(test::Args),
     /// Run the tests on other kernels, in virtual machines
     Vm(vm::Args),
@@ -73,15 +73,15 @@ enum Task {
     Lint(lint::Args),
     /// Build the kernel side and print how many instructions each object has
     Size(size::Args),
-    /// Print the imports between the rooms of each crate, and every broken rule of the structure
-    Structure(graph::Args),
+    /// Find circles of imports between the modules of a crate
+    Structure,
 }
 
 fn main() -> ExitCode {
     let outcome = match Task::parse() {
         Task::Setup => setup::for_tests().and_then(|()| setup::unpacked::for_tests()),
-        Task::Demo => programs::release::run("demo", &[]),
-        Task::FleetDemo => programs::release::run("fleet-demo", &[]),
+        Task::Demo => programs::demo::run(),
+        Task::FleetDemo => programs::crash::fleet_demo(),
         Task::Test(args) => test::run(&args),
         Task::Vm(args) => vm::run(&args),
         Task::Bench(args) => programs::bench::run(&args),
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
         Task::Dist(args) => dist::run(&args),
         Task::Lint(args) => lint::run(&args, &accepts),
         Task::Size(args) => size::run(&args),
-        Task::Structure(args) => graph::run(&args),
+        Task::Structure => graph::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -130,11 +130,20 @@ mod tests {
     #[test]
     fn only_commands_that_exist_are_accepted() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        for line in
-            ["setup", "test NAME", "lint --documents", "bench --quick --users", "fuzz 1000", "fuzz --check", "--help"]
-        {
+        for line in [
+            "setup",
+            "test NAME",
+            "test NAME --nocapture",
+            "test --guests",
+            "lint --documents",
+            "bench --quick --users",
+            "fuzz 1000",
+            "fuzz --check",
+            "--help",
+        ] {
             assert_eq!(accepts(&words(line)), Ok(()), "{line}");
         }
+        assert!(accepts(&words("test --guests NAME")).is_err(), "guests run a selection");
         assert!(accepts(&words("bench --quick --record")).is_err(), "rough figures are not recorded");
         assert_eq!(accepts(&words("tset")), Err("unrecognized subcommand 'tset'".to_owned()));
     }

@@ -8,20 +8,16 @@ use ratelimit_common::maps::renamed::{RENAMED_FIELDS, RENAMED_MAPS};
 
 use crate::{run, target};
 
+/// The file of exact versions, on which the build of the kernel side depends.
+const LOCK: &str = "Cargo.lock";
+
 /// Files and folders of the build.
-const PARTS: [&str; 7] = [
-    "Cargo.toml",
-    "Cargo.lock",
-    "LICENSE-GPL",
-    "ratelimit-build",
-    "ratelimit-common",
-    "ratelimit-ebpf",
-    "ratelimit-user",
-];
+const PARTS: [&str; 7] =
+    ["Cargo.toml", LOCK, "LICENSE-GPL", "ratelimit-build", "ratelimit-common", "ratelimit-ebpf", "ratelimit-user"];
 
 /// Packages that the build needs no sources of. With their dependencies, cargo chooses the same features for libraries
 /// as for the product, and builds no library twice.
-const WITHOUT_SOURCES: [&str; 3] = ["tests", "tests/kernel", "xtask"];
+const WITHOUT_SOURCES: [&str; 6] = ["tests", "tests/bench", "tests/demo", "tests/kernel", "tests/sandbox", "xtask"];
 
 /// Changes of text: the file or folder, its text, the new text. Each must apply to one file.
 const TEXTS: [(&str, &str, &str); 6] = [
@@ -65,15 +61,18 @@ pub(crate) fn build() -> Result<()> {
     for (path, text) in &files {
         let to = folder.join(path);
         fs::create_dir_all(to.parent().context("no folder")?)?;
+        // Cargo removes from its Cargo.lock what only tests need, so a copy tells whether ours has changed.
+        let copy = if path == LOCK { to.with_extension("copy") } else { to.clone() };
         // Files that stay the same are not written, so that cargo does not rebuild them.
-        if fs::read_to_string(&to).ok().as_ref() != Some(text) {
+        if fs::read_to_string(&copy).ok().as_ref() != Some(text) {
             fs::write(to, text)?;
+            fs::write(copy, text)?;
         }
     }
     let mut cargo = run::cargo();
     // Nobody needs lints of these sources.
     cargo.env_remove(run::WRAPPER);
-    // Not locked: cargo removes from its Cargo.lock the crates that only tests need.
+    // Not locked, as it changes its Cargo.lock.
     cargo.args(["build", "--offline", "--quiet", "--workspace", "--bin", "ratelimit-other"]);
     cargo.arg("--target-dir").arg(folder.with_file_name(""));
     run::run(cargo.arg("--manifest-path").arg(folder.join("Cargo.toml")))

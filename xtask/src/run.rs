@@ -1,6 +1,10 @@
 //! Runs commands. A command that fails is an error with its name.
 
-use std::{env, ffi::OsString, process::Command};
+use std::{
+    env,
+    ffi::OsString,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -47,6 +51,22 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
         bail!("`{line}` failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs cargo with these arguments. Returns its messages about executables.
+///
+/// # Errors
+///
+/// Fails if the build fails.
+pub(crate) fn executables(words: &[&str]) -> Result<Vec<serde_json::Value>> {
+    let mut cargo = cargo();
+    cargo.args(words).args(["--locked", "--message-format=json-render-diagnostics"]);
+    let output = cargo.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+    ensure!(output.status.success(), "`{}` failed ({})", describe(&cargo), output.status);
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    let messages = lines.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str);
+    let messages: Vec<serde_json::Value> = messages.collect::<Result<_, _>>().context("cargo printed no JSON")?;
+    Ok(messages.into_iter().filter(|message| message["executable"].is_string()).collect())
 }
 
 /// Returns the command as a line of a shell.

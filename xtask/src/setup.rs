@@ -16,16 +16,12 @@ struct Need {
     present: fn() -> bool,
 }
 
-const NEEDS: [Need; 6] = [
+/// What builds the product, and runs its demo.
+const BUILD_NEEDS: [Need; 3] = [
     Need {
         what: "a Rust compiler for bpfel-unknown-none",
         packages: &["rustc-web", "libstd-rust-web-dev-bpf"],
         present: || Toolchain::find().is_some(),
-    },
-    Need {
-        what: "clippy for that compiler",
-        packages: &["rust-web-clippy"],
-        present: || Toolchain::find().is_some_and(|toolchain| !toolchain.is_packaged() || toolchain.has_clippy()),
     },
     Need {
         what: "LLVM 22 with headers",
@@ -33,6 +29,15 @@ const NEEDS: [Need; 6] = [
         present: || linker_works() || llvm_prefix().is_some(),
     },
     Need { what: "the ip command", packages: &["iproute2"], present: || works("ip", "-V") },
+];
+
+/// What the checks and the tests need besides.
+const NEEDS: [Need; 3] = [
+    Need {
+        what: "clippy for that compiler",
+        packages: &["rust-web-clippy"],
+        present: || Toolchain::find().is_some_and(|toolchain| !toolchain.is_packaged() || toolchain.has_clippy()),
+    },
     Need { what: "strace", packages: &["strace"], present: || works("strace", "-V") },
     // Tests run the unit under a systemd of their own.
     Need {
@@ -126,9 +131,15 @@ pub(crate) fn for_tests() -> Result<()> {
     limiters()
 }
 
-/// Finds or installs the tools for building.
+/// Finds or installs the tools for building and checking.
 pub(crate) fn run() -> Result<()> {
-    provide(&NEEDS, by_hand)?;
+    for_builds()?;
+    provide(&NEEDS, by_hand)
+}
+
+/// Finds or installs the tools for building.
+pub(crate) fn for_builds() -> Result<()> {
+    provide(&BUILD_NEEDS, by_hand)?;
     if !linker_works() {
         install_linker()?;
     }

@@ -1,25 +1,21 @@
-//! `cargo xtask test`: builds everything and runs all tests, on this machine and then on other kernels.
+//! `cargo xtask test`: builds everything and runs all tests, on this machine and, with `--guests`, on other kernels.
 
-use std::{
-    env,
-    process::Command,
-    thread::{self, available_parallelism},
-};
+mod program;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use std::{env, thread, thread::available_parallelism};
 
+use anyhow::{Result, anyhow, bail, ensure};
+
+use self::program::Program;
 use crate::{
     other, run,
     setup::{self, unpacked},
-    size,
     vm::{self, Extent, Missing, Name},
 };
 
 /// The kernels of the guests: the oldest supported one that the mirror has, and a later long-term one.
 const KERNELS: [Name; 2] = [Name::V6_1, Name::V6_12];
 
-/// Environment variable for the number of tests that run at a time.
-const THREADS: &str = "RUST_TEST_THREADS";
 /// Most tests wait: for commands, or for the kernel to free maps. Tests that need all CPUs take a lock.
 const TESTS_PER_CPU: usize = 4;
 /// The tests that measure rates of packets, and how many of them run at a time.
@@ -30,47 +26,97 @@ const FLEET: &str = "fleet";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only tests whose name contains this, and only on this machine; further words go to the test programs
+    /// Run a selection of the tests also in virtual machines with Linux 6.1 and 6.12
+    #[arg(long, conflicts_with = "filter")]
+    guests: bool,
+    /// Only tests whose name contains this; further words go to the test programs
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     filter: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     run::require_root("test")?;
-    setup::for_tests()?;
-    unpacked::for_tests()?;
-    // Tests run the binary of the product and that of another version. `cargo test` builds neither. For the workspace,
-    // cargo chooses the features of `cargo test`, so that no library is built twice.
-    run::run(run::cargo().args(["build", "--locked", "--workspace", "--bin", "ratelimit"]))?;
-    size::print()?;
-    other::build()?;
-    let others: Vec<_> = programs()?.into_iter().filter(|name| ![NETWORK, FLEET].contains(&name.as_str())).collect();
-    let [network, fleet] = [NETWORK, FLEET].map(|name| options(&[name.to_owned()]));
-    let first = [["--lib", "--bin", "xtask", "--bin", "bench"].map(str::to_owned).to_vec(), options(&others)].concat();
-    run::run(cargo_test(&[&first[..], &network, &fleet].concat()).arg("--no-run"))?;
-    run::run(&mut tests(&first, TESTS_PER_CPU, &args.filter))?;
-    let mut fleet = tests(&fleet, TESTS_PER_CPU, &args.filter);
-    let guests =
-        if args.filter.is_empty() { beside_guests(&mut fleet)? } else { run::run(&mut fleet).map(|()| None)? };
-    run::run(&mut tests(&network, NETWORK_TESTS_PER_CPU, &args.filter))?;
-    run::run(&mut tests(&["--doc".to_owned()], TESTS_PER_CPU, &args.filter))?;
-    guests.map_or(Ok(()), |missing| check(&missing))
+    if args.filter.is_empty() { everything(args.guests) } else { some(&args.filter) }
 }
 
-/// Runs guests and a command at a time. Guests take the CPU time that it leaves. Returns the kernels that this machine cannot
-/// run.
-fn beside_guests(command: &mut Command) -> Result<Option<Vec<Missing>>> {
-    let (kernels, missing) = vm::available(&KERNELS);
-    let (guests, outcome) = thread::scope(|scope| {
-        let guests = scope.spawn(|| vm::test(&kernels, &Extent::Selection, true));
-        let outcome = run::run(command);
-        (guests.join(), outcome)
-    });
-    let guests = guests.map_err(|_| anyhow!("the thread of the guests panicked")).flatten();
-    if let (Err(error), Err(_)) = (&guests, &outcome) {
-        eprintln!("xtask: {error:#}");
+/// Runs all tests. Those that fail are listed at the end.
+fn everything(with_guests: bool) -> Result<()> {
+    setup::for_tests()?;
+    unpacked::for_tests()?;
+    let programs = build()?;
+    let [network, fleet] = [NETWORK, FLEET].map(|name| programs.iter().find(|program| program.name == name));
+    let (Some(network), Some(fleet)) = (network, fleet) else { bail!("there is no test program {NETWORK} or {FLEET}") };
+    let mut failures = Vec::new();
+    for program in programs.iter().filter(|program| ![NETWORK, FLEET].contains(&&*program.name)) {
+        failures.extend(program.run(threads(TESTS_PER_CPU), &[])?);
     }
-    outcome.and(guests).map(|()| Some(missing))
+    let guests = if with_guests { Some(beside_guests(fleet, &mut failures)?) } else { None };
+    if !with_guests {
+        failures.extend(fleet.run(threads(TESTS_PER_CPU), &[])?);
+    }
+    failures.extend(network.run(threads(NETWORK_TESTS_PER_CPU), &[])?);
+    failures.extend(examples(&[]).err().map(|error| format!("examples in comments: {error:#}")));
+    let missing = guests.map_or(Ok(()), |missing| check(&missing));
+    failures.extend(missing.err().map(|error| error.to_string()));
+    end(&failures)
+}
+
+/// Runs the tests that these arguments of test programs choose, in the programs that have one.
+fn some(filter: &[String]) -> Result<()> {
+    let (mut has_any, mut failures) = (false, Vec::new());
+    for program in build()? {
+        if program.has(filter)? {
+            has_any = true;
+            let per_cpu = if program.name == NETWORK { NETWORK_TESTS_PER_CPU } else { TESTS_PER_CPU };
+            failures.extend(program.run(threads(per_cpu), filter)?);
+        }
+    }
+    if !has_any {
+        println!("test: no program has such a test; looking for examples in comments");
+        examples(filter)?;
+    }
+    end(&failures)
+}
+
+/// Builds all test programs, and what they run.
+fn build() -> Result<Vec<Program>> {
+    // Tests run the binary of the product and that of another version. `cargo test` builds neither. For the workspace,
+    // cargo chooses the features of `cargo test`, so that no library is built twice.
+    run::run(run::cargo().args(["build", "--locked", "--quiet", "--workspace", "--bin", "ratelimit"]))?;
+    let programs = program::build(&["--lib", "--bin", "xtask", "--bin", "bench", "--test", "*"])?;
+    other::build()?;
+    Ok(programs)
+}
+
+/// Runs the examples in comments.
+fn examples(filter: &[String]) -> Result<()> {
+    run::run(run::cargo().args(["test", "--locked", "--quiet", "--workspace", "--doc", "--"]).args(filter))
+}
+
+/// Lists what has failed.
+fn end(failures: &[String]) -> Result<()> {
+    ensure!(failures.is_empty(), "tests failed:\n  {}", failures.join("\n  "));
+    Ok(())
+}
+
+/// Returns how many tests run at a time, with so many for each CPU.
+fn threads(per_cpu: usize) -> usize {
+    per_cpu * available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs guests and a program at a time. Guests take the CPU time that it leaves. Returns the kernels that this machine cannot
+/// run.
+fn beside_guests(program: &Program, failures: &mut Vec<String>) -> Result<Vec<Missing>> {
+    let (kernels, missing) = vm::available(&KERNELS);
+    let (guests, failure) = thread::scope(|scope| {
+        let guests = scope.spawn(|| vm::test(&kernels, &Extent::Selection, true));
+        let failure = program.run(threads(TESTS_PER_CPU), &[]);
+        (guests.join(), failure)
+    });
+    failures.extend(failure?);
+    let guests = guests.map_err(|_| anyhow!("the thread of the guests panicked")).flatten();
+    failures.extend(guests.err().map(|error| format!("guests: {error:#}")));
+    Ok(missing)
 }
 
 /// Tells which kernels were not tested. That is a failure only with CI=true.
@@ -81,42 +127,6 @@ fn check(missing: &[Missing]) -> Result<()> {
     }
     ensure!(missing.is_empty() || !strict, "not all kernels were tested, and CI=true is set");
     Ok(())
-}
-
-/// Returns the command that runs these test programs, with so many tests for each CPU at a time.
-fn tests(programs: &[String], per_cpu: usize, filter: &[String]) -> Command {
-    let mut tests = cargo_test(programs);
-    tests.arg("--").args(filter);
-    if env::var_os(THREADS).is_none() {
-        tests.env(THREADS, (per_cpu * available_parallelism().map_or(1, usize::from)).to_string());
-    }
-    tests
-}
-
-fn cargo_test(programs: &[String]) -> Command {
-    let mut cargo = run::cargo();
-    cargo.args(["test", "--locked", "--workspace"]).args(programs);
-    cargo
-}
-
-/// Returns the options of cargo for these test programs.
-fn options(names: &[String]) -> Vec<String> {
-    names.iter().flat_map(|name| ["--test".to_owned(), name.clone()]).collect()
-}
-
-/// Returns the names of all test programs.
-fn programs() -> Result<Vec<String>> {
-    let text = run::output(run::cargo().args(["metadata", "--locked", "--no-deps", "--format-version", "1"]))?;
-    let metadata: serde_json::Value = serde_json::from_str(&text).context("cargo wrote no JSON")?;
-    let list = |of: &serde_json::Value, what: &str| of[what].as_array().cloned().unwrap_or_default();
-    let targets = list(&metadata, "packages").into_iter().flat_map(|package| list(&package, "targets"));
-    let is_test = |target: &serde_json::Value| list(target, "kind").iter().any(|kind| kind == "test");
-    let names: Vec<String> =
-        targets.filter(is_test).filter_map(|target| Some(target["name"].as_str()?.to_owned())).collect();
-    for known in [NETWORK, FLEET] {
-        ensure!(names.iter().any(|name| name == known), "there is no test program {known}");
-    }
-    Ok(names)
 }
 
 /// Returns a visible notice of the kernels that were not tested, with the reasons.

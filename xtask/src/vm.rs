@@ -205,16 +205,7 @@ fn programs() -> Result<Vec<(PathBuf, PathBuf)>> {
 
 /// Runs cargo with these arguments. Returns the names and paths of the executables.
 fn executables(words: &[&str]) -> Result<Vec<(String, PathBuf)>> {
-    let mut cargo = run::cargo();
-    cargo.args(words).args(["--locked", "--message-format=json-render-diagnostics"]);
-    let output = cargo.stderr(std::process::Stdio::inherit()).output().context("cannot run cargo")?;
-    ensure!(output.status.success(), "`{}` failed ({})", run::describe(&cargo), output.status);
-    let mut found = Vec::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.starts_with('{')) {
-        let message: serde_json::Value = serde_json::from_str(line).context("cargo printed no JSON")?;
-        if let (Some(name), Some(path)) = (message["target"]["name"].as_str(), message["executable"].as_str()) {
-            found.push((name.to_owned(), PathBuf::from(path)));
-        }
-    }
-    Ok(found)
+    let built = run::executables(words)?;
+    let named = built.iter().map(|built| Some((built["target"]["name"].as_str()?, built["executable"].as_str()?)));
+    Ok(named.flatten().map(|(name, path)| (name.to_owned(), PathBuf::from(path))).collect())
 }

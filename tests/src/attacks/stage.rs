@@ -9,15 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit::dataplane::{
-    instance::read_only::View, pins::layout::PINS, readings::interface_counters::Shares, sys::host,
-};
 use ratelimit_common::{
     cells::cell,
     identity::source::Source,
     limits::limit::{Rate, SECOND},
     maps::{control::IPV6_PREFIX_DEFAULT, interface_counters::Counts},
     reason::Reason,
+};
+use ratelimit_dataplane::{
+    instance::read_only::View, pins::layout::PINS, readings::interface_counters::Shares, sys::host,
 };
 use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
 

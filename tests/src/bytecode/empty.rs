@@ -1,8 +1,7 @@
 //! An empty program that benchmarks compare with.
 
 use aya::{Ebpf, programs::Xdp};
-
-use crate::object::OBJECT;
+use ratelimit_sandbox::OBJECT;
 
 /// An XDP program that only drops every packet, on no interface.
 pub struct Empty(Ebpf);

@@ -14,8 +14,7 @@ use ratelimit_common::{
     },
     rules::rule::Rule,
 };
-
-use crate::object::OBJECT;
+use ratelimit_sandbox::OBJECT;
 
 /// Words of the filter of rules, and how many of them layout 12 had.
 const FILTER: [usize; 2] = [size_of::<Filter>() / size_of::<u64>(), 1 << 11];

@@ -15,12 +15,6 @@ use aya::{
     maps::{Array, IterableMap as _, Map, MapData, PerCpuValues},
     programs::{Xdp, XdpMode},
 };
-use ratelimit::dataplane::{
-    program::loader::{self, Settings},
-    rules::{policies, spec::RuleSpec},
-    sys::link_type::FirstHeader,
-    tables::open::Tables,
-};
 use ratelimit_common::{
     buckets::bucket::Bucket,
     identity::{class::ANY, source::Source},
@@ -33,12 +27,19 @@ use ratelimit_common::{
     reason::{Count, Reason},
     rules::rule::COMMAND,
 };
+use ratelimit_dataplane::{
+    program::loader::{self, Settings},
+    rules::{policies, spec::RuleSpec},
+    sys::link_type::FirstHeader,
+    tables::open::Tables,
+};
+use ratelimit_sandbox::Attached;
 
 use self::{
     clock::{Clock, coarse},
     mapped::Mapped,
 };
-use crate::{Namespace, Runner, Sandbox, Verdict, delete_rule, set_rule, traffic::sink::Attached};
+use crate::{Namespace, Runner, Sandbox, Verdict, delete_rule, set_rule};
 
 /// A policy slot that no rule uses, for policies that a test writes itself.
 const TEST_SLOT: PolicyId = 100;

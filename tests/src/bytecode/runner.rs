@@ -1,11 +1,11 @@
 //! A program that runs on one thread while rules change on another.
 
 use aya::{TestRun as _, TestRunOptions, programs::Xdp};
-use ratelimit::dataplane::{
+use ratelimit_common::rules::rule::COMMAND;
+use ratelimit_dataplane::{
     rules::{batch, spec::RuleSpec},
     tables::open::Tables,
 };
-use ratelimit_common::rules::rule::COMMAND;
 
 /// Verdict of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,10 +8,11 @@ use aya::{
     programs::{Xdp, XdpMode},
 };
 use aya_obj::programs::XdpAttachType;
+use ratelimit_sandbox::OBJECT;
 use serde::{Serialize, Serializer};
 
 use super::mapped::Mapped;
-use crate::{Frame, Namespace, object::OBJECT, scatter};
+use crate::{Frame, Namespace, scatter};
 
 /// Number of sources of the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,11 +4,6 @@ pub mod tally;
 
 use std::{fmt, net::IpAddr};
 
-use ratelimit::dataplane::readings::tracked;
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::{batch, services::Services},
-};
 use ratelimit_common::{
     identity::{
         class::{ANY, Class},
@@ -18,6 +13,11 @@ use ratelimit_common::{
     limits::limit::{Limit, Rate, SECOND},
     reason::{Count, REASONS, Reason},
     rules::rule::COMMAND,
+};
+use ratelimit_dataplane::readings::tracked;
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::{batch, services::Services},
 };
 use ratelimit_ebpf::{
     packet::frame::Packet,

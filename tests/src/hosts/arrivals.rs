@@ -13,7 +13,7 @@ use std::{
 
 use rustix::net::sockopt;
 
-use crate::{Sandbox, traffic::stamped::StampedSocket};
+use crate::{Sandbox, StampedSocket};
 
 /// Packets of one source that a host receives at a port, until dropped.
 #[derive(Debug)]

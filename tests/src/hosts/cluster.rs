@@ -7,10 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ratelimit_sandbox::output;
 use rustix::process::Signal;
 
 use super::address::SERVER;
-use crate::{Encryption, Namespace, Redis, sandbox::process};
+use crate::{Encryption, Namespace, Redis};
 
 const SERVERS: u16 = 3;
 const FIRST_PORT: u16 = 7_000;
@@ -51,7 +52,7 @@ impl Cluster {
         create.args(&cluster.client).args(["--cluster", "create"]);
         create.args(ports.map(|port| format!("{SERVER}:{port}")));
         create.args(["--cluster-replicas", &replicas.to_string(), "--cluster-yes"]);
-        let output = process::output(namespace, &mut create);
+        let output = output(namespace, &mut create);
         assert!(output.status.success(), "no cluster: {}", String::from_utf8_lossy(&output.stdout));
         let begin = Instant::now();
         let is_ready = |server: &Redis| cluster.ask(server.port, &["CLUSTER", "INFO"]).contains("cluster_state:ok");
@@ -126,7 +127,7 @@ impl Cluster {
     pub fn ask(&self, port: u16, words: &[&str]) -> String {
         let mut command: Command = Redis::client();
         command.args(&self.client).args(["-h", &SERVER.to_string(), "-p", &port.to_string()]).args(words);
-        let output = process::output(&self.namespace, &mut command);
+        let output = output(&self.namespace, &mut command);
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 }

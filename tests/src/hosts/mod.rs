@@ -7,12 +7,11 @@ mod sentinels;
 
 use std::{fs, sync::Arc};
 
+use ratelimit_sandbox::{connect_without_addresses, ip};
+
 use self::address::SERVER;
 pub use self::{arrivals::Arrivals, cluster::Cluster, sentinels::Sentinels};
-use crate::{
-    Encryption, Namespace, Redis, Sandbox,
-    sandbox::link::{connect_without_addresses, ip},
-};
+use crate::{Encryption, Namespace, Redis, Sandbox};
 
 /// The hosts' link to the server.
 const LINK: &str = "engine0";

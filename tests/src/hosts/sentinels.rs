@@ -7,8 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ratelimit_sandbox::output;
+
 use super::address::SERVER;
-use crate::{Encryption, Folder, Namespace, Redis, sandbox::process};
+use crate::{Encryption, Folder, Namespace, Redis};
 
 /// Ports of the sentinels.
 const PORTS: [u16; 3] = [26_379, 26_380, 26_381];
@@ -79,7 +81,7 @@ impl Sentinels {
 fn knows_all(namespace: &Namespace, client: &[String], port: u16) -> bool {
     let mut command: Command = Redis::client();
     command.args(client).args(["-p", &port.to_string(), "SENTINEL", "MASTER", Sentinels::MASTER]);
-    let output = process::output(namespace, &mut command);
+    let output = output(namespace, &mut command);
     let text = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<_> = text.lines().collect();
     let has = |name: &str, value: &str| lines.windows(2).any(|pair| pair == [name, value]);

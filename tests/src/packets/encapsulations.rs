@@ -4,8 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use etherparse::Ipv4Options;
 use ratelimit_common::reason::Reason;
-
-use super::wrap::{
+use ratelimit_sandbox::packets::wrap::{
     AUTHENTICATION, DESTINATION, EXTENSIONS, FRAGMENT, HOP_BY_HOP, ROUTING, Wrap, fragment_offset, framed,
 };
 

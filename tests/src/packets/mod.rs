@@ -1,7 +1,4 @@
-//! Packets, built header by header or recorded from real programs. Senders are in `traffic`.
+//! Packets that programs of this machine do not send: recorded ones, and encapsulations.
 
 pub(crate) mod captures;
 pub(crate) mod encapsulations;
-pub(crate) mod frame;
-pub(crate) mod segment;
-pub(crate) mod wrap;

@@ -1,6 +1,7 @@
 //! The files and options of servers that encrypt connections.
 
-use super::{authority::Signed, daemon::Folder};
+use super::authority::Signed;
+use crate::Folder;
 
 /// Files of a certificate, its key and an authority, with the options that name them. Removed on drop.
 #[derive(Debug)]

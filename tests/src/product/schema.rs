@@ -7,6 +7,7 @@ use std::{
 };
 
 use jsonschema::Validator;
+use ratelimit_sandbox::{Check, Program};
 use serde_json::{Value, json};
 
 /// The schema of this version.
@@ -14,6 +15,13 @@ const SCHEMA: &str = include_str!("../../../docs/schema/v1.json");
 
 /// Commands that have commands below them.
 const GROUPS: [&str; 7] = ["limit", "allow", "deny", "list", "cost", "fleet", "rules"];
+
+/// The product's binary, whose JSON is checked against the schema.
+pub type Ratelimit<'a> = Program<'a, Schema>;
+
+/// Checks the output of a command, if its arguments request JSON.
+#[derive(Debug, Clone, Copy)]
+pub struct Schema;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(SCHEMA).expect("docs/schema is no JSON"));
 
@@ -57,31 +65,32 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// Checks the output of a command, if its arguments request JSON.
-pub(crate) fn check<'a>(words: impl Iterator<Item = &'a OsStr>, output: &str) {
-    let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
-    if output.is_empty() || !words.iter().any(|word| matches!(&**word, "-j" | "--json")) {
-        return;
-    }
-    let mut names = Vec::new();
-    let mut rest = words.iter().map(|word| &**word);
-    while let Some(word) = rest.next() {
-        match word {
-            // These options take a value, and may come before the command.
-            "--pins" | "--netns" => drop(rest.next()),
-            word if word.starts_with('-') => {}
-            word => names.push(word),
+impl Check for Schema {
+    fn check<'a>(words: impl Iterator<Item = &'a OsStr>, output: &str) {
+        let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
+        if output.is_empty() || !words.iter().any(|word| matches!(&**word, "-j" | "--json")) {
+            return;
         }
-    }
-    let mut names = names.into_iter();
-    let (Some(first), second) = (names.next(), names.next()) else { return };
-    let command = match second {
-        Some("rules") if first == "fleet" => format!("fleet-rules-{}", names.next().unwrap_or_default()),
-        Some(second) if GROUPS.contains(&first) => format!("{first}-{second}"),
-        _ => first.to_owned(),
-    };
-    for line in output.lines() {
-        let value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{words:?}: {error}: {line}"));
-        check_value(&command, &value);
+        let mut names = Vec::new();
+        let mut rest = words.iter().map(|word| &**word);
+        while let Some(word) = rest.next() {
+            match word {
+                // These options take a value, and may come before the command.
+                "--pins" | "--netns" => drop(rest.next()),
+                word if word.starts_with('-') => {}
+                word => names.push(word),
+            }
+        }
+        let mut names = names.into_iter();
+        let (Some(first), second) = (names.next(), names.next()) else { return };
+        let command = match second {
+            Some("rules") if first == "fleet" => format!("fleet-rules-{}", names.next().unwrap_or_default()),
+            Some(second) if GROUPS.contains(&first) => format!("{first}-{second}"),
+            _ => first.to_owned(),
+        };
+        for line in output.lines() {
+            let value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{words:?}: {error}: {line}"));
+            check_value(&command, &value);
+        }
     }
 }

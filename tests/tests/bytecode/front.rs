@@ -1,6 +1,6 @@
 //! Whether the program under test has cells, as set by `attach --front on|off`.
 
-use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_dataplane::program::loader::Settings;
 
 /// The value of `--front` in a test.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,7 +15,7 @@ mod reply;
 mod rules;
 mod telemetry;
 
-use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_dataplane::program::loader::Settings;
 
 use crate::front::Front;
 

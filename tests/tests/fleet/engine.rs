@@ -9,18 +9,20 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::fleet::{
+use ratelimit_common::fleet::{
+    demand::Demand,
+    share::{Answer, Limit, Record, Report, Terms},
+};
+use ratelimit_fleet::{
     address::{Address, Kind},
     engine::{Engine, Message},
     error::Error,
     hosts::{About, Heartbeat},
-    kept::bans::Exchange,
-    kept::rules::{Mark, Store, Version},
+    kept::{
+        bans::Exchange,
+        rules::{Mark, Store, Version},
+    },
     key::Key,
-};
-use ratelimit_common::fleet::{
-    demand::Demand,
-    share::{Answer, Limit, Record, Report, Terms},
 };
 use ratelimit_tests::{Redis, Sandbox, VICTIM_IPV4};
 use rustix::process::Signal;

@@ -1,6 +1,6 @@
 //! Engines, hosts and records that lie.
 
-use ratelimit::fleet::key::Key;
+use ratelimit_fleet::key::Key;
 use ratelimit_tests::{Redis, Sandbox};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit::dataplane::{instance::read_only::View, pins::layout::PINS};
+use ratelimit_dataplane::{instance::read_only::View, pins::layout::PINS};
 use ratelimit_tests::{Hosts, Ratelimit, Sandbox};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit::fleet::{
+use ratelimit_fleet::{
     address::{Address, Kind},
     engine::Engine,
     error::Error,

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit::dataplane::{pins::layout::PINS, sys::host};
 use ratelimit_common::{identity::source::Source, limits::limit::SECOND, rules::ban};
+use ratelimit_dataplane::{pins::layout::PINS, sys::host};
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_IPV4, VICTIM_LINK, turn_into_layout_12};
 use serde_json::json;
 

@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use aya::programs::XdpMode;
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{limits::policy::Policy, reason::Reason};
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, PEER_LINK, Ratelimit, Sandbox, VICTIM_LINK, kernel_at_least, send_raw};
 use serde_json::json;
 

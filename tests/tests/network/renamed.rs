@@ -6,11 +6,11 @@ use aya::{
     Pod,
     maps::{Array, Map, MapData, PerCpuArray},
 };
-use ratelimit::dataplane::pins::layout::PINS;
 use ratelimit_common::{
     maps::{interface_counters::Counts, names, renamed::RENAMED_MAPS},
     meters::interface_capacity::Capacity,
 };
+use ratelimit_dataplane::pins::layout::PINS;
 use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, send_raw};
 
 use crate::receiver::alone;

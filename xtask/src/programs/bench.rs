@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();
     // Other limiters that are libraries take long to build.
     let features: &[_] = if args.check { &["peers"] } else { &[] };
-    release::with_features("bench", features, &arguments)
+    release::bench(features, &arguments)
 }
 
 /// Says what is left out if its programs are missing.

@@ -61,6 +61,15 @@ pub(crate) fn soak(minutes: u64) -> Result<()> {
     program("soak", &[&minutes.to_string()])
 }
 
+/// Shows hosts that share one limit by a real server.
+pub(crate) fn fleet_demo() -> Result<()> {
+    run::require_root("fleet-demo")?;
+    setup::for_builds()?;
+    setup::unpacked::REDIS.provide()?;
+    build(&["ratelimit", "fleet-demo"])?;
+    program("fleet-demo", &[])
+}
+
 /// Builds programs with the features of `cargo test`, so that no library is built twice.
 pub(super) fn build(programs: &[&str]) -> Result<()> {
     let mut cargo = run::cargo();

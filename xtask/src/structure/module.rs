@@ -1,116 +1,100 @@
-//! The modules of a package: names, imports and references, as the files have them.
+//! The modules of a package, and what a path in one of them means.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeMap, fs, path::Path};
 
-/// Index of a file in [`Package::files`].
-pub(super) type FileId = usize;
-/// Index of a module in [`Package::modules`].
-pub(super) type ModuleId = usize;
+use anyhow::{Context as _, Result};
 
-/// A path in the source, such as `crate::rules::lookup`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reference {
-    /// The segments.
-    pub(super) path: Vec<String>,
-    /// The line, counted from 1.
-    pub(super) line: usize,
-}
+use super::scan::{self, Scanned};
 
-impl Reference {
-    /// The path as the source has it.
-    pub(super) fn text(&self) -> String {
-        self.path.join("::")
-    }
-}
+/// The folders and the name of a file.
+type Place = Vec<String>;
 
-/// One name that a `use` brings into scope.
-#[derive(Debug, Clone)]
-pub(super) struct Import {
-    /// The name in this module.
-    pub(super) name: String,
-    /// Where it comes from.
-    pub(super) from: Reference,
-    /// Whether the `use` has a visibility: then it passes the name on, and alone is no dependency.
-    pub(super) is_public: bool,
-}
-
-/// An `impl` block without a trait.
-#[derive(Debug, Clone)]
-pub(super) struct Extension {
-    /// The type.
-    pub(super) of: Reference,
-    /// Names of the functions in it.
-    pub(super) functions: Vec<String>,
-}
-
-/// A call by method syntax.
-#[derive(Debug, Clone)]
-pub(super) struct Call {
-    /// Name of the method, as a path of one segment.
-    pub(super) method: Reference,
-    /// Whether the receiver is `self`.
-    pub(super) on_self: bool,
-}
-
-/// One module: a file, or a part of one between the braces of a `mod`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Module {
-    /// The file that has its text.
-    pub(super) file: FileId,
-    /// The module around it, if it is not a crate's root.
-    pub(super) parent: Option<ModuleId>,
-    /// Modules in it. Two can have one name if `cfg` chooses between them.
-    pub(super) children: Vec<(String, ModuleId)>,
-    /// Names of the functions, types, constants and macros that it defines.
-    pub(super) items: BTreeSet<String>,
-    /// Names that `use` brings.
-    pub(super) imports: Vec<Import>,
-    /// Modules and enums all of whose names `use` brings.
-    pub(super) globs: Vec<Reference>,
-    /// Paths in its code.
-    pub(super) references: Vec<Reference>,
-    /// Method calls in its code.
-    pub(super) calls: Vec<Call>,
-    /// Its `impl` blocks without a trait.
-    pub(super) extensions: Vec<Extension>,
-    /// Names of all functions in its `impl` blocks and traits, once per definition.
-    pub(super) methods: Vec<String>,
+    pub(super) file: String,
+    pub(super) scanned: Scanned,
+    place: Place,
+    /// What `crate` means in it.
+    root: Place,
 }
 
-/// A package: its library and its programs.
+/// All modules of a package, by number.
 #[derive(Debug, Default)]
-pub(super) struct Package {
-    /// Name of the library in paths.
-    pub(super) library: String,
-    /// Files, by their paths from the workspace's root.
-    pub(super) files: Vec<String>,
-    /// Files that only tests compile, by their paths from the workspace's root.
-    pub(super) test_files: BTreeSet<String>,
-    /// Modules of all its crates.
+pub(super) struct Modules {
     pub(super) modules: Vec<Module>,
-    /// Root of the library.
-    pub(super) library_root: Option<ModuleId>,
-    /// Macros by name, with the files that define them.
-    pub(super) macros: BTreeMap<String, FileId>,
+    places: BTreeMap<Place, usize>,
 }
 
-impl Package {
-    /// The root of the crate that `module` is in.
-    pub(super) fn root_of(&self, mut module: ModuleId) -> ModuleId {
-        while let Some(parent) = self.modules[module].parent {
-            module = parent;
-        }
-        module
+/// The module to which a path leads, and whether it goes on to an item of it.
+type End = (usize, bool);
+
+/// Imports of imports that are followed.
+const MOST_STEPS: usize = 16;
+
+impl Modules {
+    /// Reads all files of the folder `src` of a package.
+    pub(super) fn read(root: &Path, src: &Path) -> Result<Self> {
+        let mut modules = Self::default();
+        modules.add(root, src, &[], &[])?;
+        Ok(modules)
     }
 
-    /// Whether `module` is `ancestor` or below it.
-    pub(super) fn is_below(&self, mut module: ModuleId, ancestor: ModuleId) -> bool {
-        while module != ancestor {
-            match self.modules[module].parent {
-                Some(parent) => module = parent,
-                None => return false,
+    fn add(&mut self, root: &Path, folder: &Path, place: &[String], of: &[String]) -> Result<()> {
+        let is_library = folder.join("lib.rs").is_file();
+        let of = if is_library || folder.join("main.rs").is_file() { place } else { of };
+        for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
+            let path = entry?.path();
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let below = [place, &[name.clone()]].concat();
+            if path.is_dir() {
+                self.add(root, &path, &below, of)?;
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                // Nothing imports from a program beside a library.
+                let is_folder = ["mod", "lib"].contains(&&*name) || name == "main" && !is_library;
+                let place = if is_folder { place.to_vec() } else { below };
+                let file = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+                let scanned = fs::read_to_string(&path).map_err(Into::into).and_then(|text| scan::file(&text));
+                let scanned = scanned.with_context(|| format!("cannot read {file}"))?;
+                self.places.insert(place.clone(), self.modules.len());
+                self.modules.push(Module { file, scanned, place, root: of.to_vec() });
             }
         }
-        true
+        Ok(())
+    }
+
+    /// Returns the module with the item that a path in a module means. None if it means a module, or something of another
+    /// crate.
+    pub(super) fn item(&self, from: usize, path: &[String]) -> Option<usize> {
+        self.follow(from, path, MOST_STEPS).and_then(|(module, is_item)| is_item.then_some(module))
+    }
+
+    fn follow(&self, from: usize, path: &[String], steps: usize) -> Option<End> {
+        let (first, rest) = path.split_first()?;
+        let mut end = match first.as_str() {
+            "crate" => (*self.places.get(&self.modules[from].root)?, false),
+            "self" => (from, false),
+            "super" => self.parent(from)?,
+            name => self.named(from, name, steps.checked_sub(1)?)??,
+        };
+        for name in rest {
+            end = match name.as_str() {
+                _ if end.1 => break,
+                "super" => self.parent(end.0)?,
+                name => self.named(end.0, name, steps.checked_sub(1)?).unwrap_or(Some((end.0, true)))?,
+            };
+        }
+        Some(end)
+    }
+
+    /// Returns what a module below this one, or an import in it, means. The inner value is none if it is of another crate.
+    fn named(&self, module: usize, name: &str, steps: usize) -> Option<Option<End>> {
+        let Module { place, scanned, .. } = &self.modules[module];
+        let child = self.places.get(&[place, &[name.to_owned()][..]].concat());
+        let imported = || Some(self.follow(module, scanned.imports.get(name)?, steps));
+        child.map(|child| Some((*child, false))).or_else(imported)
+    }
+
+    fn parent(&self, module: usize) -> Option<End> {
+        Some((*self.places.get(self.modules[module].place.split_last()?.1)?, false))
     }
 }

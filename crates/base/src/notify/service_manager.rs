@@ -30,7 +30,7 @@ pub struct Watchdog(Option<Interval>);
 
 impl Watchdog {
     /// Reads the interval that the service manager requests.
-    pub fn new() -> Self {
+    pub fn requested() -> Self {
         let every = watchdog_enabled().map(|patience| patience / 2).filter(|every| *every > Duration::ZERO);
         Self(every.map(|every| {
             let mut interval = interval(every);

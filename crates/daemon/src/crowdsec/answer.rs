@@ -90,7 +90,7 @@ impl Answer {
     }
 
     /// Returns the number of decisions that stand, whether they are put in force or not.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.new.len() + self.ignored
     }
 

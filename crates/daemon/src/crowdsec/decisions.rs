@@ -102,7 +102,7 @@ impl Decisions {
     }
 
     /// Returns the number of decisions that stand.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.by_id.len()
     }
 
@@ -163,7 +163,7 @@ mod tests {
         assert!(!decisions.expire(29 * SECOND) && decisions.expire(30 * SECOND));
         assert_eq!((denied(&decisions).len(), decisions.last_end()), (1, Some(61 * SECOND)));
         decisions.change(&answer(&[], &[3]), 31 * SECOND);
-        assert_eq!((denied(&decisions).len(), decisions.len(), decisions.last_end()), (0, 0, None));
+        assert_eq!((denied(&decisions).len(), decisions.count(), decisions.last_end()), (0, 0, None));
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let mut decisions = Decisions::default();
         decisions.replace(&answer(&each.collect::<Vec<_>>(), &[]), 0);
         decisions.change(&answer(&[decision(-1, "192.0.2.1", 9)], &[]), 0);
-        assert_eq!((decisions.len(), decisions.left_out()), (MOST_PREFIXES + 1, 5));
+        assert_eq!((decisions.count(), decisions.left_out()), (MOST_PREFIXES + 1, 5));
     }
 
     proptest! {
@@ -221,7 +221,7 @@ mod tests {
                 let mut found = denied(&decisions);
                 found.sort();
                 prop_assert_eq!(found, expected);
-                prop_assert_eq!(decisions.addresses, decisions.len());
+                prop_assert_eq!(decisions.addresses, decisions.count());
                 prop_assert_eq!(decisions.last_end(), model.iter().map(|(_, _, end)| end * SECOND).max());
             }
         }

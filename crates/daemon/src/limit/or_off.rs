@@ -6,7 +6,7 @@ use ratelimit_base::text::units::{self, UnitError};
 
 /// A value, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OrOff<T> {
+pub(super) enum OrOff<T> {
     /// None: `off`, or `auto` for a burst.
     Off,
     /// This value.
@@ -15,7 +15,7 @@ pub enum OrOff<T> {
 
 impl<T> OrOff<T> {
     /// Returns the value.
-    pub fn value(self) -> Option<T> {
+    pub(super) fn value(self) -> Option<T> {
         match self {
             Self::Off => None,
             Self::To(value) => Some(value),

@@ -15,7 +15,7 @@ use ratelimit_dataplane::rules::{
 
 /// A parsed value of `--parent`. Without rates, it takes a parent away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ParentArgument {
+pub(super) struct ParentArgument {
     scope: ScopeArgument,
     packets: Option<PacketRate>,
     bytes: Option<ByteRate>,
@@ -32,7 +32,7 @@ enum ScopeArgument {
 
 /// Text that cannot be parsed as a parent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ParentError {
+pub(super) enum ParentError {
     #[error("expected SCOPE=RATE, such as /24=20k/s, interface=100MB/s or all=500k/s,1GB/s")]
     Shape,
     #[error("expected /BITS, interface or all before the equals sign")]

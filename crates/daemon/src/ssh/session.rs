@@ -45,7 +45,7 @@ pub struct Origin {
 
 impl Origin {
     /// Returns the origin of this process. Must be called at its start.
-    pub fn new() -> Self {
+    pub fn of_this_process() -> Self {
         Self { session: session(), parent: parent_id() }
     }
 

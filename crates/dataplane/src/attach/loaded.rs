@@ -5,7 +5,7 @@ use aya::programs::{ProgramInfo, links::LinkType, loaded_links, loaded_programs}
 use crate::{Error, sys::bpf::link::Link};
 
 /// Returns the name of the program with this id. Empty if there is none.
-pub fn program_name(id: u32) -> String {
+pub(super) fn program_name(id: u32) -> String {
     info(id).and_then(|info| info.name_as_str().map(str::to_owned)).unwrap_or_default()
 }
 

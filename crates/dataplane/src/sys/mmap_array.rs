@@ -69,6 +69,7 @@ impl<T: Pod> Mapped<T> {
     }
 
     /// Returns the number of entries.
+    #[expect(clippy::len_without_is_empty, reason = "an array of the kernel is never empty")]
     pub fn len(&self) -> usize {
         self.entries
     }

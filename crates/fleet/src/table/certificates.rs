@@ -17,7 +17,7 @@ const CERTIFICATE: &str = "certificate-file";
 const KEY: &str = "key-file";
 
 #[derive(Debug, clap::Args)]
-pub struct CertificateOptions {
+pub(super) struct CertificateOptions {
     #[arg(long)]
     ca_file: Option<PathBuf>,
     #[arg(long)]
@@ -31,7 +31,7 @@ type Wrong = (&'static str, String);
 
 impl CertificateOptions {
     /// Reads the files, and returns an engine whose connections use them.
-    pub fn apply(&self, engine: Address) -> Result<Address, Wrong> {
+    pub(super) fn apply(&self, engine: Address) -> Result<Address, Wrong> {
         let keys = [(CA, &self.ca_file), (CERTIFICATE, &self.certificate_file), (KEY, &self.key_file)];
         let Some((first, _)) = keys.into_iter().find(|(_, path)| path.is_some()) else { return Ok(engine) };
         if !engine.is_encrypted() {

@@ -31,7 +31,7 @@ enum Servers {
 }
 
 #[derive(Debug, clap::Args)]
-pub struct EngineOptions {
+pub(super) struct EngineOptions {
     #[arg(long, required = true)]
     engine: Vec<String>,
     #[arg(long, value_enum, default_value = "single")]
@@ -51,7 +51,7 @@ pub struct EngineOptions {
 }
 
 /// Reads where the engine is. Returns None if there is a problem.
-pub fn read(table: &Table<'_>, options: EngineOptions) -> Option<Place> {
+pub(super) fn read(table: &Table<'_>, options: EngineOptions) -> Option<Place> {
     let wrong = |key: &str, message: String| {
         if let Some(value) = table.get(key) {
             value.wrong(message);

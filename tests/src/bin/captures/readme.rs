@@ -26,7 +26,7 @@ cargo run -p ratelimit-tests --bin captures
 ```
 
 The program must run as root. All traffic stays in its own namespaces. The addresses are those of
-`tests/src/sandbox/mod.rs`. The numbers of frames can differ between kernels, since TCP acknowledges by time.
+`tests/sandbox/src/sandbox/mod.rs`. The numbers of frames can differ between kernels, since TCP acknowledges by time.
 ";
 
 /// Writes the list with the number of frames of each scene.

@@ -1,12 +1,12 @@
 //! Admission: which sources get a bucket.
 
-use ratelimit::dataplane::program::loader::Settings;
-use ratelimit::dataplane::readings::tracked;
 use ratelimit_common::{
     identity::source::Source,
     limits::{limit::SECOND, policy::Policy},
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
+use ratelimit_dataplane::readings::tracked;
 use ratelimit_tests::{Bytecode, Frame, Order, Sources, Walker, per_second};
 
 use crate::cells::{of_cpus, stay_on_one_cpu};

@@ -7,10 +7,6 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::costs::{self, Cost},
-};
 use ratelimit_common::{
     identity::service::{Service, Transport},
     limits::{
@@ -23,6 +19,10 @@ use ratelimit_common::{
         meter::Meter,
     },
     rules::rule::COMMAND,
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::costs::{self, Cost},
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 

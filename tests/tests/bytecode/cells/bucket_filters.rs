@@ -2,10 +2,10 @@
 
 use std::net::Ipv6Addr;
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     cells::bucket_filter::FIRST_EPOCH, identity::source::Source, limits::limit::SECOND, reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, Order, Sources, Walker, per_second};
 
 use super::{of_cpus, stay_on_one_cpu};

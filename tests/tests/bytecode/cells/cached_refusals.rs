@@ -2,8 +2,6 @@
 
 use std::{net::Ipv6Addr, time::Duration};
 
-use ratelimit::dataplane::readings::tracked;
-use ratelimit::dataplane::{program::loader::Settings, rules::batch, sys::host};
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -13,6 +11,8 @@ use ratelimit_common::{
     reason::Reason,
     rules::rule::COMMAND,
 };
+use ratelimit_dataplane::readings::tracked;
+use ratelimit_dataplane::{program::loader::Settings, rules::batch, sys::host};
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
 use super::{hourly, repeated};

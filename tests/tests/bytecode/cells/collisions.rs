@@ -2,8 +2,8 @@
 
 use std::{sync::Barrier, thread};
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{limits::limit::SECOND, reason::Reason};
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
 use super::sharing;

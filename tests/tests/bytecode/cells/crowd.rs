@@ -10,11 +10,11 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     identity::source::Source,
     limits::limit::{Rate, SECOND},
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, Verdict, Walker, per_second, tokens::Tokens};
 
 const CELLS: u32 = 4;

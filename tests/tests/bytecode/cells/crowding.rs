@@ -1,8 +1,8 @@
 //! The formula of docs/floods.md: a flood crowds the levels of its limit above N × r packets per second. Then about a
 //! share of N × r / F of all packets passes. The bounds are in percent: half of that share to five quarters of it.
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{limits::limit::SECOND, maps::levels::LANE_LEVELS};
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, Verdict, Walker, per_second};
 
 const CELLS: u32 = 1 << 12;

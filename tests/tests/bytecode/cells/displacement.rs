@@ -6,7 +6,6 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -15,6 +14,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second, tokens::Tokens};
 
 const SOURCES: usize = 6;

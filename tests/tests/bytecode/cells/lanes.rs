@@ -1,6 +1,5 @@
 //! Limits other than the default, whose levels and budgets are their own.
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     limits::{
         limit::{Limit, Rate, SECOND},
@@ -9,6 +8,7 @@ use ratelimit_common::{
     maps::levels::LANE_LEVELS,
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, Verdict, Walker, per_second};
 
 const CELLS: u32 = 1 << 12;

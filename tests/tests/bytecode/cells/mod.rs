@@ -21,7 +21,6 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     cells::{cell, refused_sample::Refused},
     identity::source::Source,
@@ -33,6 +32,7 @@ use ratelimit_common::{
     meters::gcra::units,
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 use rustix::thread::{CpuSet, sched_setaffinity};
 

@@ -1,15 +1,15 @@
 //! The limit of unknown sources together with another limit that refuses their packets.
 
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::spec::{ParentLimit, RuleSpec, Scope},
-};
 use ratelimit_common::{
     limits::{
         limit::{Limit, Rate, SECOND},
         policy::{Policy, SHADOW},
     },
     reason::Reason,
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::spec::{ParentLimit, RuleSpec, Scope},
 };
 use ratelimit_tests::{Bytecode, Verdict, per_second};
 

@@ -2,7 +2,6 @@
 
 mod learned;
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     cells::{
         cached_refusal::{CachedRefusal, Refusal},
@@ -17,6 +16,7 @@ use ratelimit_common::{
     meters::gcra::units,
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Clock, Frame, Order, Sources, Walker, per_second};
 
 use super::{cell_entry_of, of_cpus, sharing};

@@ -5,8 +5,8 @@ use std::{
     net::{IpAddr, SocketAddr, TcpListener},
 };
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::reason::Reason;
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Segment, VICTIM_IPV4, VICTIM_IPV6, Verdict};
 
 use super::{datagram, on_the_victim, segment};

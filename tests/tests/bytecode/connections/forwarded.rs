@@ -5,8 +5,8 @@ use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener},
 };
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::reason::Reason;
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, PEER_IPV4, PEER_IPV6, Segment, VICTIM_IPV4, VICTIM_IPV6};
 
 use super::{

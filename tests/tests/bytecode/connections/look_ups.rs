@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     cells::cell,
     identity::source::Source,
@@ -12,6 +11,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, PEER_IPV4, VICTIM_IPV4, per_second};
 
 use super::{

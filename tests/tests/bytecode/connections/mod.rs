@@ -13,7 +13,6 @@ use std::{
 };
 
 use etherparse::PacketBuilder;
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     limits::{
         limit::SECOND,
@@ -21,6 +20,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, MAC, Sandbox, per_second};
 use rustix::{
     io::Errno,

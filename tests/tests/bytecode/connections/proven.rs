@@ -7,12 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit::dataplane::{program::loader::Settings, sys::link_type::FirstHeader};
 use ratelimit_common::{
     cells::known_source::{KEPT, LONGEST},
     identity::source::Source,
     reason::Reason,
 };
+use ratelimit_dataplane::{program::loader::Settings, sys::link_type::FirstHeader};
 use ratelimit_tests::{
     Bytecode, Order, PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, Segment, Sources, VICTIM_IPV4, VICTIM_IPV6, framed,
     send_raw,

@@ -2,10 +2,6 @@
 
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
-use ratelimit::dataplane::{
-    program::loader::{LEARNED, Settings},
-    sys::link_type::FirstHeader,
-};
 use ratelimit_common::{
     cells::learned_rate::{DAY, LEAST, LearnedRate},
     limits::{
@@ -13,6 +9,10 @@ use ratelimit_common::{
         policy::{Policy, SHADOW},
     },
     reason::Reason,
+};
+use ratelimit_dataplane::{
+    program::loader::{LEARNED, Settings},
+    sys::link_type::FirstHeader,
 };
 use ratelimit_tests::{Bytecode, PEER_IPV4, PEER_IPV6, VICTIM_IPV4, Wrap, framed, per_second};
 

@@ -1,9 +1,5 @@
 //! Parents and allowances while a flood spends the budget for new buckets or recycles the buckets in use.
 
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::spec::{ParentLimit, RuleSpec, Scope},
-};
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -11,6 +7,10 @@ use ratelimit_common::{
         policy::Policy,
     },
     reason::Reason,
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::spec::{ParentLimit, RuleSpec, Scope},
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, Walker, per_second};
 

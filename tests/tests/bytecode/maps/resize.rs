@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 
 use proptest::test_runner::{Config, TestRunner};
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{cells::cell, identity::source::Source, limits::limit::DAY, meters::gcra::units};
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, OldMaps, Verdict};
 
 use crate::meters::schedules::arrivals::{Arrival, Model, schedule};

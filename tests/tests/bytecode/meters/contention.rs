@@ -2,11 +2,11 @@
 
 use std::{sync::Barrier, thread};
 
-use ratelimit::dataplane::sys::host;
 use ratelimit_common::limits::{
     limit::{Limit, Rate, SECOND},
     policy::Policy,
 };
+use ratelimit_dataplane::sys::host;
 use ratelimit_tests::{Bytecode, Frame, tokens};
 use rustix::thread::{CpuSet, sched_setaffinity};
 

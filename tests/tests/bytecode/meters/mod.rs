@@ -7,7 +7,6 @@ mod races;
 pub(crate) mod schedules;
 mod switches;
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     limits::{
         algorithm::Algorithm,
@@ -16,6 +15,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
 use crate::front::Front;

@@ -8,7 +8,6 @@ use std::{
     thread,
 };
 
-use ratelimit::dataplane::sys::host;
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -17,6 +16,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::sys::host;
 use ratelimit_tests::{Bytecode, Frame, Verdict, tokens};
 
 use super::{ADDRESS, HOUR, MINUTE, frame, limit, load, packets, passed, source};

@@ -1,9 +1,5 @@
 //! Bans of sources that exceed their limit.
 
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::{batch, list},
-};
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -13,6 +9,10 @@ use ratelimit_common::{
     maps::event,
     reason::Reason,
     rules::rule::{BANNED, Rule},
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::{batch, list},
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 

@@ -1,6 +1,5 @@
 //! Ban history: bans after a number of drops, and longer bans for repeated offences.
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -10,6 +9,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::Bytecode;
 
 use crate::{

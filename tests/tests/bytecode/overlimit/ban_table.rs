@@ -6,10 +6,6 @@ use std::{
     thread,
 };
 
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::{batch, resolve, services::Services},
-};
 use ratelimit_common::{
     identity::{service::Service, service::Transport, source::Source},
     limits::{
@@ -19,6 +15,10 @@ use ratelimit_common::{
     maps::names::BANS_MAX,
     reason::Reason,
     rules::{ban, rule::Rule},
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::{batch, resolve, services::Services},
 };
 use ratelimit_tests::{Bytecode, Frame, Order, Sources, Verdict, Walker, per_second};
 
@@ -195,7 +195,7 @@ fn a_ban_outlasts_the_default_of_its_service(front: Front) {
     let classes = services.classes(Service::port(Transport::Udp, 53));
     let ban = bytecode.tables.bans().unwrap().all()[0].1;
     // The user side goes by the kernel's clock.
-    if ratelimit::dataplane::sys::host::now() < ban.expires {
+    if ratelimit_dataplane::sys::host::now() < ban.expires {
         let spec = resolve::of_address(&bytecode.tables, &"192.0.2.1".parse().unwrap(), classes).unwrap();
         assert_eq!(spec.policy, Policy::BANNED);
     }

@@ -1,10 +1,10 @@
 //! Elastic limits: packets over the limit pass while the interface has capacity.
 
-use ratelimit::dataplane::{program::loader::Settings, rules::capacities};
 use ratelimit_common::{
     limits::{algorithm::Algorithm, limit::SECOND, policy::Policy},
     reason::Reason,
 };
+use ratelimit_dataplane::{program::loader::Settings, rules::capacities};
 use ratelimit_tests::{Bytecode, per_second};
 use rustix::thread::{CpuSet, sched_setaffinity};
 

@@ -1,7 +1,5 @@
 //! Shadow: packets over a limit pass and are counted as would-be drops.
 
-use ratelimit::dataplane::program::loader::Settings;
-use ratelimit::dataplane::readings::tracked;
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -11,6 +9,8 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
+use ratelimit_dataplane::readings::tracked;
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
 use crate::{

@@ -1,10 +1,10 @@
 //! Soft limits: a percentage above the limit still passes.
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     limits::{algorithm::Algorithm, limit::SECOND, policy::Policy},
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::Bytecode;
 
 use crate::{

@@ -5,7 +5,6 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use ratelimit::dataplane::{program::loader::Settings, rules::batch};
 use ratelimit_common::{
     limits::{
         limit::{Limit, Rate, SECOND},
@@ -14,6 +13,7 @@ use ratelimit_common::{
     reason::Reason,
     rules::rule::COMMAND,
 };
+use ratelimit_dataplane::{program::loader::Settings, rules::batch};
 use ratelimit_tests::{Bytecode, Encapsulated, Verdict, Wrap, encapsulations, framed, kernel_at_least, per_second};
 
 const DENIED: [IpAddr; 2] =

@@ -6,11 +6,6 @@ use std::{
 };
 
 use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, UdpHeaderSlice};
-use ratelimit::dataplane::readings::tracked;
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::{batch, services::Services, target::Target},
-};
 use ratelimit_common::{
     identity::{
         class::ANY,
@@ -20,6 +15,11 @@ use ratelimit_common::{
     limits::limit::SECOND,
     reason::{Count, Reason},
     rules::rule::COMMAND,
+};
+use ratelimit_dataplane::readings::tracked;
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::{batch, services::Services, target::Target},
 };
 use ratelimit_tests::{Bytecode, Capture, captures, per_second};
 

@@ -9,11 +9,11 @@ mod short_buffers;
 
 use std::net::Ipv6Addr;
 
-use ratelimit::dataplane::{
+use ratelimit_common::{limits::policy::Policy, reason::Reason, rules::rule::COMMAND};
+use ratelimit_dataplane::{
     program::loader::Settings,
     rules::{batch, target::Target},
 };
-use ratelimit_common::{limits::policy::Policy, reason::Reason, rules::rule::COMMAND};
 use ratelimit_tests::{Bytecode, EXTENSIONS, Frame, Wrap, framed};
 
 fn denying_everything() -> Bytecode {

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use ratelimit::dataplane::{program::loader::Settings, sys::link_type::FirstHeader};
 use ratelimit_common::{
     limits::{
         limit::{DAY, Limit, Rate, SECOND},
@@ -10,6 +9,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::{program::loader::Settings, sys::link_type::FirstHeader};
 use ratelimit_tests::{Bytecode, Frame, Verdict, Wrap, encapsulations, kernel_at_least};
 
 const V4: [u8; 4] = [192, 0, 2, 1];

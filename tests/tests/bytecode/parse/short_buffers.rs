@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use ratelimit::dataplane::{program::loader::Settings, sys::link_type::FirstHeader};
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -11,6 +10,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::{program::loader::Settings, sys::link_type::FirstHeader};
 use ratelimit_tests::{
     Bytecode, EXTENSIONS, Frame, Verdict, Wrap, encapsulations, framed, generate::Generator, kernel_at_least,
 };

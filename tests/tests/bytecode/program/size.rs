@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ratelimit::dataplane::program::loader::{LEARNED, Settings};
+use ratelimit_dataplane::program::loader::{LEARNED, Settings};
 use ratelimit_tests::Bytecode;
 
 /// Maximum size of a program. It exceeds the values of kernel 6.18, since other verifiers walk some paths more often.

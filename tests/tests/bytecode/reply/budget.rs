@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::limits::limit::SECOND;
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
 use super::{SOURCE_V4, SOURCE_V6, load};

@@ -6,7 +6,7 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::program::loader::Settings;
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Verdict, generate::Generator, reply::expected};
 
 use super::{exchange, load, plenty};

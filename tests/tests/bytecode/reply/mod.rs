@@ -10,11 +10,11 @@ use etherparse::{
     Icmpv4Type, Icmpv6Type, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, icmpv4::DestUnreachableHeader,
     icmpv6::DestUnreachableCode,
 };
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::limits::{
     limit::{DAY, Limit, Rate, SECOND},
     policy::{Policy, REJECT},
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{
     Bytecode, EXTENSIONS, Frame, VICTIM_IPV4, VICTIM_IPV6, Verdict, Wrap, framed, kernel_at_least, reply::expected,
 };

@@ -7,19 +7,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit::dataplane::{
+use ratelimit_common::{
+    limits::policy::Policy,
+    maps::control::Control,
+    reason::Reason,
+    rules::rule::{COMMAND, NEVER},
+};
+use ratelimit_dataplane::{
     lists::action::Action,
     rules::{
         batch::{self, Change, RequestedRule},
         target::Target,
     },
     tables::open::Tables,
-};
-use ratelimit_common::{
-    limits::policy::Policy,
-    maps::control::Control,
-    reason::Reason,
-    rules::rule::{COMMAND, NEVER},
 };
 
 use ratelimit_tests::Bytecode;

@@ -1,9 +1,5 @@
 //! Costs: packets of a service that count as several.
 
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::costs::{self, Cost},
-};
 use ratelimit_common::{
     identity::service::Service,
     limits::{
@@ -13,6 +9,10 @@ use ratelimit_common::{
     },
     reason::Reason,
     rules::rule::COMMAND,
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::costs::{self, Cost},
 };
 use ratelimit_tests::{Bytecode, Frame};
 

@@ -2,11 +2,6 @@
 
 use std::time::Duration;
 
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::{batch, list, target::Target},
-    sys::host,
-};
 use ratelimit_common::{
     limits::{
         limit::SECOND,
@@ -14,6 +9,11 @@ use ratelimit_common::{
     },
     reason::Reason,
     rules::rule::COMMAND,
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::{batch, list, target::Target},
+    sys::host,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 

@@ -1,14 +1,14 @@
 //! Lists in force of which single entries are written.
 
-use ratelimit::dataplane::{
-    lists::{action::Action, change::RequestedList, edit, listing},
-    sys::host,
-};
 use ratelimit_common::{
     identity::source::Source,
     limits::limit::SECOND,
     reason::Reason,
     rules::rule::{CROWDSEC, NEVER},
+};
+use ratelimit_dataplane::{
+    lists::{action::Action, change::RequestedList, edit, listing},
+    sys::host,
 };
 use ratelimit_tests::Bytecode;
 

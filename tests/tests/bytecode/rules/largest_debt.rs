@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use ratelimit::dataplane::{
+use ratelimit_common::{
+    identity::class::ANY,
+    limits::{algorithm::Algorithm, limit::SECOND, policy::Policy},
+    meters::gcra::{self, Units},
+    rules::rule::COMMAND,
+};
+use ratelimit_dataplane::{
     Error,
     program::loader::Settings,
     rules::{
@@ -10,12 +16,6 @@ use ratelimit::dataplane::{
         policies,
         spec::RuleSpec,
     },
-};
-use ratelimit_common::{
-    identity::class::ANY,
-    limits::{algorithm::Algorithm, limit::SECOND, policy::Policy},
-    meters::gcra::{self, Units},
-    rules::rule::COMMAND,
 };
 use ratelimit_tests::{Bytecode, per_second};
 

@@ -6,20 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit::{
-    dataplane::{
-        lists::{
-            action::Action,
-            change::{self, ListChange, RequestedList},
-            entries::Entries,
-            listing,
-        },
-        program::loader::Settings,
-        rules::resolve,
-        tables::open::Tables,
-    },
-    text::prefix::Prefix,
-};
+use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::{
     identity::class::{ANY, Classes},
     limits::{
@@ -31,6 +18,17 @@ use ratelimit_common::{
         list::LISTS_MAX,
         rule::{COMMAND, NEVER},
     },
+};
+use ratelimit_dataplane::{
+    lists::{
+        action::Action,
+        change::{self, ListChange, RequestedList},
+        entries::Entries,
+        listing,
+    },
+    program::loader::Settings,
+    rules::resolve,
+    tables::open::Tables,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
@@ -219,7 +217,7 @@ fn a_list_is_replaced_for_the_next_packet(front: Front) {
         &|tables| {
             let spec = resolve::of_address(tables, &"10.9.9.9".parse().unwrap(), Classes::from(ANY)).unwrap();
             assert_eq!(spec.policy, Policy::listed(0));
-            Err(ratelimit::dataplane::Error::Interrupted)
+            Err(ratelimit_dataplane::Error::Interrupted)
         },
     );
     assert!(refused.is_err());

@@ -3,14 +3,7 @@
 use std::{net::Ipv6Addr, time::Duration};
 
 use aya::maps::lpm_trie::Key;
-use ratelimit::{
-    dataplane::{
-        program::loader::Settings,
-        rules::{batch, list, resolve, target::Target},
-        sys::host,
-    },
-    text::prefix::Prefix,
-};
+use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::{
     identity::{
         class::{ANY, Classes},
@@ -23,6 +16,11 @@ use ratelimit_common::{
     maps::names,
     reason::Reason,
     rules::rule::{COMMAND, Covered, Rule},
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::{batch, list, resolve, target::Target},
+    sys::host,
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 

@@ -3,14 +3,7 @@
 use std::{net::Ipv6Addr, time::Duration};
 
 use aya::maps::lpm_trie::Key;
-use ratelimit::{
-    dataplane::{
-        program::loader::Settings,
-        rules::{batch, resolve},
-        sys::host,
-    },
-    text::prefix::Prefix,
-};
+use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::{
     identity::{
         class::{ANY, Classes},
@@ -22,6 +15,11 @@ use ratelimit_common::{
     },
     reason::Reason,
     rules::rule::COMMAND,
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::{batch, resolve},
+    sys::host,
 };
 use ratelimit_tests::{Bytecode, Frame, per_second};
 

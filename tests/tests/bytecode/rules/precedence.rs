@@ -6,10 +6,6 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::{batch, list, services::Services, spec::RuleSpec, target::Target},
-};
 use ratelimit_common::{
     identity::service::{Service, Transport},
     limits::{
@@ -18,6 +14,10 @@ use ratelimit_common::{
     },
     reason::Reason,
     rules::rule::COMMAND,
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::{batch, list, services::Services, spec::RuleSpec, target::Target},
 };
 use ratelimit_tests::{Bytecode, Frame};
 

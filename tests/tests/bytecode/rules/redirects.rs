@@ -5,11 +5,11 @@ use std::{
     thread,
 };
 
-use ratelimit::dataplane::{program::loader::Settings, tables::open::Tables};
 use ratelimit_common::{
     limits::{limit::SECOND, policy::Policy},
     reason::Reason,
 };
+use ratelimit_dataplane::{program::loader::Settings, tables::open::Tables};
 use ratelimit_tests::{Bytecode, Frame, Runner, Verdict, delete_rule, per_second, set_rule};
 
 use crate::front::{Front, with_and_without_cells};

@@ -3,17 +3,6 @@
 use std::time::Duration;
 
 use aya::maps::lpm_trie::Key;
-use ratelimit::dataplane::{
-    Error,
-    error::ServicesError,
-    program::loader::Settings,
-    rules::{
-        batch::{self, Change},
-        list,
-        services::Services,
-        target::Target,
-    },
-};
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -23,6 +12,17 @@ use ratelimit_common::{
     maps::names,
     reason::Reason,
     rules::rule::{COMMAND, Covered, Rule},
+};
+use ratelimit_dataplane::{
+    Error,
+    error::ServicesError,
+    program::loader::Settings,
+    rules::{
+        batch::{self, Change},
+        list,
+        services::Services,
+        target::Target,
+    },
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 

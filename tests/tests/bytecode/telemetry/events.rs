@@ -2,7 +2,6 @@
 
 use std::{sync::Barrier, thread};
 
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{
     limits::{
         limit::{Limit, Rate, SECOND},
@@ -10,6 +9,7 @@ use ratelimit_common::{
     },
     maps::event::PER_SECOND,
 };
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
 const THREADS: u8 = 4;

@@ -1,7 +1,5 @@
 //! Counters of each source, exact or sampled.
 
-use ratelimit::dataplane::program::loader::Settings;
-use ratelimit::dataplane::readings::tracked;
 use ratelimit_common::{
     buckets::bucket::Bucket,
     cells::refused_sample::RATE,
@@ -12,6 +10,8 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::program::loader::Settings;
+use ratelimit_dataplane::readings::tracked;
 use ratelimit_tests::{Bytecode, Frame, Order, Sources, Walker, per_second};
 
 use crate::cells::{hourly, stay_on_one_cpu};

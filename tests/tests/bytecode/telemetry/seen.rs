@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use ratelimit::dataplane::readings::tracked;
 use ratelimit_common::{
     buckets::bucket::Bucket,
     identity::source::Source,
     limits::{algorithm::Algorithm, policy::Policy},
 };
+use ratelimit_dataplane::readings::tracked;
 use ratelimit_tests::Bytecode;
 
 use crate::{

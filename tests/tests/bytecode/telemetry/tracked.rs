@@ -2,11 +2,11 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use ratelimit::dataplane::readings::{
+use ratelimit_common::identity::source::Source;
+use ratelimit_dataplane::readings::{
     tracked,
     worst::{Search, by_drops},
 };
-use ratelimit_common::identity::source::Source;
 use ratelimit_tests::{Bytecode, per_second};
 
 use crate::{

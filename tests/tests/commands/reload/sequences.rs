@@ -8,15 +8,15 @@ use proptest::{
     sample::select,
     test_runner::{Config as Cases, TestCaseError, TestRunner},
 };
-use ratelimit::{
+use ratelimit_common::rules::rule::{COMMAND, CONFIG};
+use ratelimit_daemon::{
     config::{self, Config, Planned, save},
     controller::change::apply,
-    dataplane::{
-        Instance,
-        rules::{list, spec::RuleSpec, target::Target},
-    },
 };
-use ratelimit_common::rules::rule::{COMMAND, CONFIG};
+use ratelimit_dataplane::{
+    Instance,
+    rules::{list, spec::RuleSpec, target::Target},
+};
 use ratelimit_tests::Sandbox;
 
 use crate::PINS;
@@ -174,7 +174,7 @@ fn text(interfaces: &str, rules: &BTreeMap<usize, usize>) -> String {
 }
 
 fn parse(text: &str) -> Config {
-    config::parse(text).unwrap()
+    config::parse(text, |_| 0).unwrap()
 }
 
 fn planned((target, spec): Rule) -> Planned {

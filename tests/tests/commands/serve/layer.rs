@@ -3,10 +3,8 @@
 use std::{os::unix::net::UnixListener as StdUnixListener, sync::Arc, thread};
 
 use axum::{Router, body::Body, extract::Request, routing::get};
-use ratelimit::{
-    check::{Algorithm, Limit, Limiter, Rate, Rule},
-    layer::{Clock, Current, RateLimit, too_many_requests},
-};
+use ratelimit_client::layer::{Clock, Current, RateLimit, too_many_requests};
+use ratelimit_limiter::{Algorithm, Limit, Limiter, Rate, Rule};
 use ratelimit_tests::Folder;
 use tokio::{net::UnixListener, sync::oneshot};
 

@@ -1,7 +1,7 @@
 //! Hosts whose engine is a cluster, of which one server fails.
 
-use ratelimit::fleet::key::Key;
 use ratelimit_common::fleet::share::Limit;
+use ratelimit_fleet::key::Key;
 use ratelimit_tests::{Arrivals, Hosts};
 
 use crate::stage::{RATE, SOURCE, Traffic, alone, list, wait, with_daemons_by};

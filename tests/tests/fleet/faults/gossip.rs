@@ -2,13 +2,13 @@
 
 use std::{net::UdpSocket, time::Duration};
 
-use ratelimit::fleet::{
+use ratelimit_common::fleet::share::{Limit, Report, Terms};
+use ratelimit_fleet::{
     engine::Message,
     gossip::{mesh::Mesh, settings::Settings},
     key::Key,
     members::About,
 };
-use ratelimit_common::fleet::share::{Limit, Report, Terms};
 use ratelimit_tests::{Arrivals, Hosts, Ratelimit, Sandbox};
 use rustix::{process::Signal, time::ClockId};
 

@@ -11,12 +11,12 @@ mod weights;
 
 use std::time::Duration;
 
-use ratelimit::fleet::{
+use ratelimit_common::fleet::share::{Limit, Report, Terms};
+use ratelimit_fleet::{
     address::{Address, Kind},
     engine::{Engine, Message},
     key::Key,
 };
-use ratelimit_common::fleet::share::{Limit, Report, Terms};
 use ratelimit_tests::{Arrivals, Hosts, Ratelimit, Redis};
 use rustix::process::Signal;
 

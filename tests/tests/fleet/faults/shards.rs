@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use ratelimit::fleet::key::Key;
 use ratelimit_common::fleet::share::Limit;
+use ratelimit_fleet::key::Key;
 use ratelimit_tests::{Arrivals, Cluster, Daemon, Hosts};
 use rustix::process::Signal;
 

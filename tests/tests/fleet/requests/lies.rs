@@ -2,19 +2,17 @@
 
 use std::time::Duration;
 
-use ratelimit::{
-    fleet::{
-        address::{Address, Kind},
-        engine::Engine,
-        error::Error,
-        kept::{
-            limits::compare,
-            rules::{Mark, REQUESTS, Store, Version},
-            usage::{self, Batch, Bounds, Row},
-        },
+use ratelimit_fleet::{
+    address::{Address, Kind},
+    engine::Engine,
+    error::Error,
+    kept::{
+        limits::compare,
+        rules::{Mark, REQUESTS, Store, Version},
+        usage::{self, Batch, Bounds, Row},
     },
-    usage::{Order, SharedReader},
 };
+use ratelimit_server::usage::{Order, SharedReader};
 use tokio::net::TcpListener;
 
 use crate::hostile::lie;

@@ -5,16 +5,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use ratelimit::{
-    check::{Algorithm, Limit, Limiter, Rate, Rule},
-    fleet::{
-        address::{Address, Kind},
-        engine::Engine,
-        error::Error,
-        kept::usage::{Batch, Bounds, Row, Store, part},
-    },
-    usage::{Pair, Recorder, SharedFound, SharedReader, SharedUsage, SharedWriter, Step},
+use ratelimit_fleet::{
+    address::{Address, Kind},
+    engine::Engine,
+    error::Error,
+    kept::usage::{Batch, Bounds, Row, Store, part},
 };
+use ratelimit_limiter::{Algorithm, Limit, Limiter, Rate, Rule};
+use ratelimit_server::usage::{Pair, Recorder, SharedFound, SharedReader, SharedUsage, SharedWriter, Step};
 use ratelimit_tests::{Folder, Ratelimit, Redis, Sandbox};
 use rustix::process::Signal;
 use serde_json::Value;

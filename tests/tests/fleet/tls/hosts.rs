@@ -1,6 +1,6 @@
 //! Daemons of several hosts share a limit by encrypted connections.
 
-use ratelimit::fleet::{
+use ratelimit_fleet::{
     address::{Address, Kind},
     engine::Engine,
 };

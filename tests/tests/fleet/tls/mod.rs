@@ -4,9 +4,9 @@ mod hosts;
 
 use std::time::Duration;
 
-use ratelimit::fleet::{
+use ratelimit_base::certificates::Certificates;
+use ratelimit_fleet::{
     address::{Address, Kind},
-    certificates::Certificates,
     engine::Engine,
     error::Error,
 };

@@ -24,7 +24,6 @@ fn a_key_that_takes_words_takes_neither_true_nor_false() {
         ("[stops]\nsocket = \"/run/s\"\nmode = true", "4:8: true: expected one of shadow, on, in quotes"),
         ("[stops]\nsocket = \"/run/s\"\nmode = [false]", "4:8: [false]: expected one of shadow, on, in quotes"),
         ("[interface.eth0]\nmode = true", "3:8: true: expected one of auto, native, generic, in quotes"),
-        ("[serve]\nheaders = false", "3:11: false: expected one of ratelimit, x-ratelimit, none, in quotes"),
     ] {
         assert_eq!(problems(&format!("interfaces = []\n{text}\n")), [expected], "{text}");
     }

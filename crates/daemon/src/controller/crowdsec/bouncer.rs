@@ -192,14 +192,14 @@ impl Bouncer {
     /// Returns an answer, but not the first one that says that most decisions are gone.
     fn believed(&mut self, answer: Answer, question: Question) -> Result<Answer, String> {
         let in_force = self.list.entries();
-        let is_doubtful = question == Question::All && !self.doubts && (answer.len() as u64) < in_force / 2;
+        let is_doubtful = question == Question::All && !self.doubts && (answer.count() as u64) < in_force / 2;
         self.doubts = is_doubtful;
         if !is_doubtful {
             return Ok(answer);
         }
         Err(format!(
             "the API has {} decisions now, and {in_force} entries are in force: it is asked again",
-            answer.len()
+            answer.count()
         ))
     }
 

@@ -47,7 +47,7 @@ impl List {
     /// Must be called when the daemon starts.
     pub(super) fn of(pins: &Path) -> Self {
         let (pins, told) = (pins.to_owned(), Told::of(pins));
-        Self { pins, origin: ssh::Origin::new(), made: None, ends: 0, decisions: 0, rebuilt: None, told }
+        Self { pins, origin: ssh::Origin::of_this_process(), made: None, ends: 0, decisions: 0, rebuilt: None, told }
     }
 
     /// Puts decisions in force, unless they are. An operator can have deleted the list, or replaced the instance.
@@ -70,7 +70,7 @@ impl List {
         self.made = outcome.is_ok().then(|| made(number));
         match outcome {
             Ok(()) => {
-                (self.ends, self.decisions) = (ends, decisions.len());
+                (self.ends, self.decisions) = (ends, decisions.count());
                 self.rebuilt = self.rebuilt.filter(|_| !rebuilds).or_else(|| Some(Instant::now()));
                 self.told.succeed("decisions are in force again");
             }

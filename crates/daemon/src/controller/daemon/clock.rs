@@ -11,11 +11,11 @@ use rustix::{
 use tokio::io::unix::AsyncFd;
 
 /// Watches the wall clock.
-pub struct WallClock(AsyncFd<OwnedFd>);
+pub(super) struct WallClock(AsyncFd<OwnedFd>);
 
 impl WallClock {
     /// Watches from now on.
-    pub fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Realtime, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         wind(&timer)?;
         // SAFETY: `AsyncFd` owns the descriptor, which is never closed or replaced before it.
@@ -23,7 +23,7 @@ impl WallClock {
     }
 
     /// Waits until the clock is set.
-    pub async fn set(&mut self) -> Result<()> {
+    pub(super) async fn set(&mut self) -> Result<()> {
         loop {
             let mut ready = self.0.readable().await?;
             let outcome = read(self.0.get_ref(), &mut [0; 8]);

@@ -30,7 +30,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Watches the interfaces of this network namespace.
-pub struct Links {
+pub(super) struct Links {
     changes: AsyncFd<Changes>,
     /// Names of the interfaces by their indices.
     known: HashMap<u32, String>,
@@ -53,7 +53,7 @@ struct Pace {
 
 impl Links {
     /// Watches from now on.
-    pub fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         // SAFETY: `AsyncFd` owns the descriptor, which is never closed or replaced before it.
         let changes = unsafe { AsyncFd::register(Changes::new()?) }?;
         let listing = Pace { due: None, last: None, wait: SETTLE };
@@ -61,7 +61,7 @@ impl Links {
     }
 
     /// Waits until some of these interfaces come or go, and returns them. Each change is returned once.
-    pub async fn changed(&mut self, requested: &[Interface]) -> Result<Vec<Interface>> {
+    pub(super) async fn changed(&mut self, requested: &[Interface]) -> Result<Vec<Interface>> {
         loop {
             let now = Instant::now();
             if self.listing.is_due(now) {

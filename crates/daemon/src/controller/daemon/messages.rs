@@ -19,7 +19,7 @@ const SHOWN: usize = 20;
 const SKIPPED_SHOWN: usize = 5;
 
 /// Returns why a reload failed: as the answer to a request, and as the status for the service manager.
-pub fn failure(error: &anyhow::Error) -> (String, String) {
+pub(super) fn failure(error: &anyhow::Error) -> (String, String) {
     if let Some(Error::Unfinished { cause }) = error.downcast_ref() {
         let text = format!(
             "only the program and the settings of the file are in force ({cause}): run `ratelimit reload` to continue"
@@ -33,7 +33,7 @@ pub fn failure(error: &anyhow::Error) -> (String, String) {
 }
 
 /// Returns the result of applying a file, in words.
-pub fn text(applied: &Applied) -> String {
+pub(super) fn text(applied: &Applied) -> String {
     let Applied { set, deleted, unchanged, .. } = applied;
     let mut parts = vec![format!("rules: {set} set, {deleted} deleted, {unchanged} unchanged")];
     parts.extend(names("replaced", applied.replaced.iter().map(|rule| format!("{} (was {})", rule.rule, rule.before))));
@@ -101,7 +101,7 @@ pub(super) fn fetched_now(lists: &[RemoteList]) -> Option<String> {
 }
 
 /// Returns the lines of a list's file that cannot be used. None without any.
-pub fn skipped_lines(list: &PlannedList) -> Option<String> {
+pub(super) fn skipped_lines(list: &PlannedList) -> Option<String> {
     let bad = &list.content.as_ref().ok()?.bad;
     let what = format!("list {}: lines of {} that are skipped:", list.name, list.file.display());
     let lines = bad.iter().map(|bad| format!("line {}: {}", bad.line, bad.why));
@@ -130,12 +130,12 @@ fn first(
 }
 
 /// Returns that the address of an SSH session was allowed.
-pub fn allowed_ssh(peer: &str) -> String {
+pub(super) fn allowed_ssh(peer: &str) -> String {
     format!("{peer} allowed, because it is the address of an SSH session")
 }
 
 /// Returns the priority of the message: a warning if something differs from the file, or if an omitted setting changed.
-pub fn level(applied: &Applied) -> Level {
+pub(super) fn level(applied: &Applied) -> Level {
     let is_whole = applied.awaited.is_empty() && applied.unusable_lists.is_empty() && applied.spared.is_empty();
     let all_act = [&applied.overruled, &applied.covered, &applied.allowed_instead].iter().all(|rules| rules.is_empty());
     let is_restored = !matches!(&applied.restored, Some(Err(_) | Ok(Restored { reason: Some(_), .. })));

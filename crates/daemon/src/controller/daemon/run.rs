@@ -99,7 +99,7 @@ async fn follow(pins: &Path, file: &Path, force: bool, requests: RequestTables) 
     let mut waiting = Waiting::at(daemon.fleet.desk());
     journal::never_wait();
     let (mut feeds, mut saver) = (Feeds::default(), Saver::of(pins));
-    let mut watchdog = Watchdog::new();
+    let mut watchdog = Watchdog::requested();
     let mut log = Log::of(pins);
     let mut steps = time::interval(STEP);
     steps.set_missed_tick_behavior(MissedTickBehavior::Delay);

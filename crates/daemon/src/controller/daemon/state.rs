@@ -106,7 +106,7 @@ impl Daemon {
             file: file.to_owned(),
             force,
             requests,
-            origin: ssh::Origin::new(),
+            origin: ssh::Origin::of_this_process(),
             in_force: InForce::default(),
             metrics,
             fleet,

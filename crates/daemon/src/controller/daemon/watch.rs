@@ -26,7 +26,7 @@ use tokio::{
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Watches one file.
-pub struct Watch {
+pub(super) struct Watch {
     inotify: AsyncFd<OwnedFd>,
     /// The folder that the kernel reports about. None while there is none.
     watched: Option<Watched>,
@@ -77,7 +77,7 @@ impl From<&Metadata> for Stamp {
 impl Watch {
     /// Watches this file, and also reports its end, and a change since it had this state. Without a state, there was no
     /// file. Its folder may be missing too: only the comparison finds the file then.
-    pub fn since(path: &Path, metadata: Option<&Metadata>) -> std::io::Result<Self> {
+    pub(super) fn since(path: &Path, metadata: Option<&Metadata>) -> std::io::Result<Self> {
         let mut watch = Self::unwatched(path)?;
         match watch.follow() {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -86,7 +86,7 @@ impl Watch {
     }
 
     /// Watches this file from now on.
-    pub fn new(path: &Path) -> std::io::Result<Self> {
+    pub(super) fn new(path: &Path) -> std::io::Result<Self> {
         let mut watch = Self::unwatched(path)?;
         watch.follow()?;
         Ok(watch)
@@ -106,7 +106,7 @@ impl Watch {
     }
 
     /// Waits until the file changes.
-    pub async fn changed(&mut self) -> std::io::Result<()> {
+    pub(super) async fn changed(&mut self) -> std::io::Result<()> {
         loop {
             let has_changed = tokio::select! {
                 ready = self.inotify.readable() => {

@@ -57,7 +57,7 @@ struct Open {
 impl Service {
     /// Starts without a socket, for the instance with these pins.
     pub fn start(pins: &Path) -> Result<Self> {
-        let (tasks, desk) = (Tasks::start("view")?, Arc::new(Desk::new(ssh::Origin::new())));
+        let (tasks, desk) = (Tasks::start("view")?, Arc::new(Desk::new(ssh::Origin::of_this_process())));
         tasks.run(Arc::clone(&desk).watch(pins.to_owned()));
         Ok(Self { pins: pins.to_owned(), open: None, tasks, desk })
     }

@@ -19,13 +19,13 @@ use crate::{
 };
 
 /// A rule of one class, as the maps have it.
-pub type Entry = (Source, Rule);
+pub(super) type Entry = (Source, Rule);
 
 /// Entries up to which a change looks up its own rules instead of reading all.
-pub const FEW: usize = 64;
+pub(super) const FEW: usize = 64;
 
 /// The rules that a change meets, by prefix and class.
-pub struct Existing {
+pub(super) struct Existing {
     pub sources: HashMap<Source, Rule>,
     pub prefixes: HashMap<Source, Rule>,
     /// Whether these are all rules.
@@ -34,7 +34,7 @@ pub struct Existing {
 
 impl Existing {
     /// Reads all rules, or those in the place of a small change.
-    pub fn read(tables: &Tables, plan: &Plan) -> Result<Self, Error> {
+    pub(super) fn read(tables: &Tables, plan: &Plan) -> Result<Self, Error> {
         let deleted = || plan.deleted.iter().chain(&plan.deleted_below);
         if plan.sources.len() + plan.prefixes.len() + deleted().count() > FEW {
             return Self::read_all(tables);
@@ -52,7 +52,7 @@ impl Existing {
     }
 
     /// Reads all rules.
-    pub fn read_all(tables: &Tables) -> Result<Self, Error> {
+    pub(super) fn read_all(tables: &Tables) -> Result<Self, Error> {
         Ok(Self {
             sources: rule_maps::sources(tables)?.into_iter().collect(),
             prefixes: rule_maps::prefixes(tables)?.into_iter().collect(),
@@ -65,7 +65,7 @@ impl Existing {
     /// # Errors
     ///
     /// [`Error::TooManyRules`] if there is none.
-    pub fn room(&self, plan: &Plan) -> Result<Room, Error> {
+    pub(super) fn room(&self, plan: &Plan) -> Result<Room, Error> {
         if !self.are_all {
             return Ok(Room::Beside);
         }
@@ -76,14 +76,14 @@ impl Existing {
     }
 
     /// Returns the old and the new policy of every rule that gets another one.
-    pub fn changed_policies<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (PolicyId, PolicyId)> + 'a {
+    pub(super) fn changed_policies<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = (PolicyId, PolicyId)> + 'a {
         let pair = |old: &HashMap<Source, Rule>, (source, new): &Entry| Some((old.get(source)?.policy, new.policy));
         let sources = plan.sources.iter().filter_map(move |entry| pair(&self.sources, entry));
         sources.chain(plan.prefixes.iter().filter_map(move |entry| pair(&self.prefixes, entry)))
     }
 
     /// Returns the rules in force that others replace: they get other limits, an end, an earlier end, or lose it.
-    pub fn replaced(&self, plan: &Plan, now: u64) -> Vec<Entry> {
+    pub(super) fn replaced(&self, plan: &Plan, now: u64) -> Vec<Entry> {
         let has_other_end =
             |old: &Rule, new: &Rule| new.expires < old.expires || old.expires != new.expires && new.expires == NEVER;
         let says_else = |old: &Rule, new: &Rule| old.policy != new.policy || has_other_end(old, new);
@@ -96,12 +96,12 @@ impl Existing {
     }
 
     /// Returns the rule in a place, also one that has expired.
-    pub fn get(&self, source: &Source, place: &Place) -> Option<&Rule> {
+    pub(super) fn get(&self, source: &Source, place: &Place) -> Option<&Rule> {
         if place.is_source() { self.sources.get(source) } else { self.prefixes.get(source) }
     }
 
     /// Returns the policies of the rules that change or go.
-    pub fn policies<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = PolicyId> + 'a {
+    pub(super) fn policies<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = PolicyId> + 'a {
         let sources = plan.sources.iter().filter_map(|(source, _)| self.sources.get(source));
         let prefixes = plan.prefixes.iter().filter_map(|(source, _)| self.prefixes.get(source));
         let deleted = plan.deleted.iter().filter_map(|(source, place)| self.get(source, place));
@@ -111,7 +111,7 @@ impl Existing {
 
 /// Where new rules have room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Room {
+pub(super) enum Room {
     /// Beside the rules to delete.
     Beside,
     /// Only in place of the rules to delete, which go first.
@@ -120,7 +120,7 @@ pub enum Room {
 
 /// A change as the maps have it.
 #[derive(Default)]
-pub struct Plan {
+pub(super) struct Plan {
     pub sources: Vec<Entry>,
     pub prefixes: Vec<Entry>,
     /// Classes whose default changes, with the policy and its origin.
@@ -148,7 +148,7 @@ pub struct Plan {
 
 impl Plan {
     /// Returns the policies of the rules and defaults that it writes.
-    pub fn policies(&self) -> HashSet<PolicyId> {
+    pub(super) fn policies(&self) -> HashSet<PolicyId> {
         let rules = self.sources.iter().chain(&self.prefixes).flat_map(|(_, rule)| rule.policies());
         rules.chain(self.defaults.iter().map(|(_, policy, _)| *policy)).collect()
     }

@@ -197,3 +197,9 @@ fn usage_is_kept_only_where_the_file_names_a_file_for_it() {
         assert!(problem.ends_with(expected), "{problem}");
     }
 }
+
+#[test]
+fn a_style_of_headers_is_a_word_in_quotes() {
+    let expected = "2:11: false: expected one of ratelimit, x-ratelimit, none, in quotes";
+    assert_eq!(problem("[serve]\nheaders = false\n"), expected);
+}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Result, ensure};
-use ratelimit::check::{Algorithm, Limit, Limiter, Rate, Rule};
+use ratelimit_limiter::{Algorithm, Limit, Limiter, Rate, Rule};
 use ratelimit_tests::generate::random::Random;
 
 use super::{mutate::mutated, target::Target};

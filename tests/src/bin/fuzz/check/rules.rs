@@ -1,7 +1,7 @@
 //! Files with rules.
 
 use anyhow::{Result, ensure};
-use ratelimit::config::requests::{self, written};
+use ratelimit_server::config::{self as requests, written};
 use ratelimit_tests::generate::random::Random;
 
 use super::{

@@ -1,7 +1,7 @@
 //! The program learns the rate of unknown sources, over days of an injected clock.
 
-use ratelimit::dataplane::program::loader::LEARNED;
 use ratelimit_common::{cells::learned_rate::LearnedRate, limits::limit::SECOND, reason::Reason};
+use ratelimit_dataplane::program::loader::LEARNED;
 use ratelimit_tests::{Bytecode, Clock, Order, Sources, Walker};
 
 use super::{super::stay_on_one_cpu, flood, limited};

@@ -1,6 +1,5 @@
 //! Parents of sources that read different clocks.
 
-use ratelimit::dataplane::{program::loader::Settings, rules::spec::RuleSpec};
 use ratelimit_common::{
     identity::{class::ANY, source::IPV4},
     limits::{
@@ -9,6 +8,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::{program::loader::Settings, rules::spec::RuleSpec};
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second, tokens::Tokens};
 
 use super::{all, policy_in};

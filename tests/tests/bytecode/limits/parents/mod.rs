@@ -5,13 +5,6 @@ mod model;
 
 use std::{cmp::Reverse, sync::Barrier, thread};
 
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::{
-        policies,
-        spec::{ParentLimit, RuleSpec, Scope},
-    },
-};
 use ratelimit_common::{
     identity::{
         class::ANY,
@@ -20,6 +13,13 @@ use ratelimit_common::{
     },
     limits::{limit::SECOND, policy::Policy},
     reason::Reason,
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::{
+        policies,
+        spec::{ParentLimit, RuleSpec, Scope},
+    },
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, debts, per_second};
 

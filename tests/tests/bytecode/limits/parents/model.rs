@@ -9,7 +9,6 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::rules::spec::RuleSpec;
 use ratelimit_common::{
     cells::cell,
     identity::{
@@ -28,6 +27,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
+use ratelimit_dataplane::rules::spec::RuleSpec;
 use ratelimit_tests::{Bytecode, Frame, Verdict, debts};
 
 use super::{load, policy_in, prefix, slot_of};

@@ -3,11 +3,6 @@
 mod places;
 mod start;
 
-use ratelimit::dataplane::{
-    leases::{Grant, Leases},
-    program::loader::Settings,
-    rules::spec::{ParentLimit, RuleSpec, Scope},
-};
 use ratelimit_common::{
     identity::source::Source,
     limits::{
@@ -16,6 +11,11 @@ use ratelimit_common::{
     },
     meters::gcra::units,
     reason::Reason,
+};
+use ratelimit_dataplane::{
+    leases::{Grant, Leases},
+    program::loader::Settings,
+    rules::spec::{ParentLimit, RuleSpec, Scope},
 };
 use ratelimit_tests::{Bytecode, Frame, Verdict, per_second};
 

@@ -1,11 +1,11 @@
 //! Places of leases, and the marks in cells that lead to them.
 
-use ratelimit::dataplane::{leases::Grant, program::loader::Settings};
 use ratelimit_common::{
     cells::bucket_filter::{FIRST_EPOCH, LEASED},
     fleet::lease::WAYS,
     limits::limit::SECOND,
 };
+use ratelimit_dataplane::{leases::Grant, program::loader::Settings};
 use ratelimit_tests::{Bytecode, per_second};
 
 use super::{ADDRESS, FOREVER, START, grant, hash, load, load_with, passed};

@@ -1,10 +1,10 @@
 //! A source that a host has not seen begins with its part of the burst, if the hosts of a fleet divide it.
 
-use ratelimit::dataplane::{
+use ratelimit_common::{fleet::lease::EVERY_SOURCE, limits::limit::SECOND, reason::Reason};
+use ratelimit_dataplane::{
     leases::{Grant, Leases},
     program::loader::Settings,
 };
-use ratelimit_common::{fleet::lease::EVERY_SOURCE, limits::limit::SECOND, reason::Reason};
 use ratelimit_tests::{Bytecode, per_second};
 
 use super::{ADDRESS, FOREVER, GAP, START, assert_near, load_with, passed};
@@ -49,7 +49,7 @@ fn a_source_within_its_part_loses_nothing_and_needs_no_bucket(front: Front) {
     }
     assert_eq!((passed_packets, bytecode.count(Reason::OverPackets)), (500, 0));
     if front.settings().cells != 0 {
-        assert_eq!(ratelimit::dataplane::readings::tracked::buckets_in_use(&bytecode.tables).unwrap(), 0);
+        assert_eq!(ratelimit_dataplane::readings::tracked::buckets_in_use(&bytecode.tables).unwrap(), 0);
     }
 }
 

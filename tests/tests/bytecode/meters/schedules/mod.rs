@@ -10,10 +10,6 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::{
-    program::loader::Settings,
-    rules::costs::{self, Cost},
-};
 use ratelimit_common::{
     cells::cell,
     identity::service::Service,
@@ -27,6 +23,10 @@ use ratelimit_common::{
         meter::Meter,
     },
     rules::rule::COMMAND,
+};
+use ratelimit_dataplane::{
+    program::loader::Settings,
+    rules::costs::{self, Cost},
 };
 use ratelimit_tests::{
     Bytecode, Frame, Verdict,

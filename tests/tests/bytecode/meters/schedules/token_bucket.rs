@@ -6,8 +6,8 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use ratelimit::dataplane::program::loader::Settings;
 use ratelimit_common::{cells::cell, identity::source::Source, limits::limit::Rate, meters::gcra::units};
+use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{
     Bytecode, Frame, Verdict,
     tokens::{self, Tokens},

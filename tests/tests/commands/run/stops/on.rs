@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use ratelimit::dataplane::{instance::read_only::View, pins::layout::PINS};
+use ratelimit_dataplane::{instance::read_only::View, pins::layout::PINS};
 use ratelimit_tests::{
     Daemon, Flood, Folder, Frame, PEER_IPV4, PEER_IPV6, Ratelimit, Sandbox, VICTIM_IPV4, VICTIM_IPV6,
 };

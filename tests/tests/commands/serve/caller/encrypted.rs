@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use ratelimit::caller::{Authority as Trusted, Caller, ConnectError, EncryptionError, Server as Named, Undecided};
+use ratelimit_client::caller::{
+    Authority as Trusted, Caller, ConnectError, EncryptionError, Server as Named, Undecided,
+};
 use ratelimit_tests::{Authority, Ratelimit, Sandbox, Signed, VICTIM_IPV4};
 use rustix::process::Signal;
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use axum::{Router, http::StatusCode, routing::post};
-use ratelimit::caller::{Caller, Options, Question, Undecided};
+use ratelimit_client::caller::{Caller, Options, Question, Undecided};
 use ratelimit_tests::{Folder, Sandbox};
 use rustix::process::Signal;
 use tokio::{net::UnixListener, task::JoinSet};

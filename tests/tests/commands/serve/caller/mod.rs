@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit::caller::{Balance, Caller, Options, Question, Server as Named};
+use ratelimit_client::caller::{Balance, Caller, Options, Question, Server as Named};
 use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 
 use super::{RULES, Server, answer, of_user};

@@ -2,7 +2,7 @@
 
 /// A version of the shared rules that a host says it has in force. Whoever can write to the engine can say so.
 #[derive(Default)]
-pub struct Claim {
+pub(crate) struct Claim {
     pub version: u64,
     pub host: String,
 }

@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 pub(super) type Link = watch::Receiver<Option<Engine>>;
 
 /// A request of an operator, and where its answer goes.
-pub struct Asked {
+pub(super) struct Asked {
     pub request: RulesRequest,
     /// Who asks.
     pub who: String,

@@ -8,7 +8,7 @@ const ELEMENTS: u32 = 4_096;
 
 /// A number, or an array of numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Field {
+pub(super) struct Field {
     name: String,
     offset: usize,
     size: usize,
@@ -16,13 +16,13 @@ pub struct Field {
 
 impl Field {
     /// Returns whether the last part of its path is this name.
-    pub fn is_named(&self, name: &str) -> bool {
+    pub(super) fn is_named(&self, name: &str) -> bool {
         self.name.rsplit('.').next() == Some(name)
     }
 }
 
 /// Returns the fields of a type. None if the BTF is invalid.
-pub fn of_type(btf: &[u8], id: u32) -> Option<Vec<Field>> {
+pub(super) fn of_type(btf: &[u8], id: u32) -> Option<Vec<Field>> {
     let mut fields = Vec::new();
     Btf::parse(btf)?.flatten(id, &Field { name: String::new(), offset: 0, size: 0 }, &mut fields)?;
     Some(fields)
@@ -34,7 +34,7 @@ fn renamed(name: &str) -> &str {
 }
 
 /// Converts bytes of one layout to another.
-pub fn converted(bytes: &[u8], from: &[Field], to: &[Field], size: usize) -> Vec<u8> {
+pub(super) fn converted(bytes: &[u8], from: &[Field], to: &[Field], size: usize) -> Vec<u8> {
     let mut all = vec![0; size];
     for field in to {
         let Some(before) = from.iter().find(|before| before.name == field.name) else { continue };

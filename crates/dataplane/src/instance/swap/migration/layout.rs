@@ -11,11 +11,11 @@ use crate::{
 };
 
 /// Maps with their layouts, by the names of this build.
-pub type Maps = HashMap<&'static str, (RawMap, Layout)>;
+pub(super) type Maps = HashMap<&'static str, (RawMap, Layout)>;
 
 /// The layout of a map. Maps of equal layouts are interchangeable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
+pub(super) struct Layout {
     kind: u32,
     entries: u32,
     sizes: [usize; 2],
@@ -25,7 +25,7 @@ pub struct Layout {
 
 impl Layout {
     /// Returns the layout of a map.
-    pub fn of(map: &RawMap) -> Result<Self, Error> {
+    pub(super) fn of(map: &RawMap) -> Result<Self, Error> {
         let types = map.types()?;
         let fields = |id| {
             let detail = "its BTF cannot be read".to_owned();
@@ -36,22 +36,22 @@ impl Layout {
     }
 
     /// Returns the layout with so many entries.
-    pub fn with_entries(self, entries: u32) -> Self {
+    pub(super) fn with_entries(self, entries: u32) -> Self {
         Self { entries, ..self }
     }
 
     /// Returns whether values have a field of this name, at any depth.
-    pub fn has_field(&self, name: &str) -> bool {
+    pub(super) fn has_field(&self, name: &str) -> bool {
         self.value.iter().any(|field| field.is_named(name))
     }
 
     /// Converts a key of layout `from` to this layout.
-    pub fn key(&self, from: &Self, key: &[u8]) -> Vec<u8> {
+    pub(super) fn key(&self, from: &Self, key: &[u8]) -> Vec<u8> {
         fields::converted(key, &from.key, &self.key, self.sizes[0])
     }
 
     /// Converts a value of layout `from` to this layout, for each CPU if each has one.
-    pub fn value(&self, from: &Self, value: &[u8], is_per_cpu: bool) -> Vec<u8> {
+    pub(super) fn value(&self, from: &Self, value: &[u8], is_per_cpu: bool) -> Vec<u8> {
         let convert = |value: &[u8]| fields::converted(value, &from.value, &self.value, self.sizes[1]);
         if !is_per_cpu {
             return convert(value);
@@ -66,12 +66,12 @@ impl Layout {
 }
 
 /// Returns the first entry of an array.
-pub fn read<T: Pod>(map: &RawMap) -> Result<T, Error> {
+pub(super) fn read<T: Pod>(map: &RawMap) -> Result<T, Error> {
     from_bytes(&map.get(&0u32.to_ne_bytes())?.unwrap_or_default())
 }
 
 /// Returns the value with these bytes.
-pub fn from_bytes<T: Pod>(bytes: &[u8]) -> Result<T, Error> {
+pub(super) fn from_bytes<T: Pod>(bytes: &[u8]) -> Result<T, Error> {
     if bytes.len() != size_of::<T>() {
         return Err(Error::Bpf { what: "cannot read a map", detail: "an entry of another size".to_owned() });
     }
@@ -80,7 +80,7 @@ pub fn from_bytes<T: Pod>(bytes: &[u8]) -> Result<T, Error> {
 }
 
 /// Returns the bytes of a value.
-pub fn bytes<T: Pod>(value: &T) -> &[u8] {
+pub(super) fn bytes<T: Pod>(value: &T) -> &[u8] {
     // SAFETY: a `Pod` has no padding, so all of its bytes can be read.
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }

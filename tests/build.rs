@@ -1,8 +1,0 @@
-//! Builds the kernel side of the tests, whose object the library carries.
-
-use std::path::Path;
-
-fn main() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel");
-    ratelimit_build::build_script("ratelimit-tests-ebpf", &folder);
-}
