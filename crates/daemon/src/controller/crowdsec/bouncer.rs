@@ -171,7 +171,7 @@ impl Bouncer {
                 self.take(&answer, question);
                 self.put();
                 if is_first && self.list.problem().is_none() {
-                    let decisions = self.decisions.as_ref().map_or(0, Decisions::len);
+                    let decisions = self.decisions.as_ref().map_or(0, Decisions::count);
                     let text = format!("{decisions} decisions, {} entries in force", self.list.entries());
                     self.api.tell(Level::Info, &text);
                 }
@@ -242,7 +242,7 @@ impl Bouncer {
         let shown = self.table.as_ref().map(|table| {
             self.counts.state = State {
                 url: table.url(),
-                decisions: decisions.map(Decisions::len),
+                decisions: decisions.map(Decisions::count),
                 in_force: self.list.entries(),
                 ignored: decisions.map_or(0, Decisions::ignored),
                 left_out: decisions.map_or(0, Decisions::left_out),

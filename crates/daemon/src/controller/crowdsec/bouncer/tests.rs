@@ -43,7 +43,7 @@ fn decisions_stay_with_another_key_or_time_and_go_with_another_api() {
     let mut bouncer = bouncer();
     answer(&mut bouncer, Question::All, &[(1, "192.0.2.1", "1h")]);
     bouncer.follow(Some(table("http://127.0.0.1:1", "every = \"1s\"")));
-    assert_eq!(bouncer.decisions.as_ref().map(Decisions::len), Some(1));
+    assert_eq!(bouncer.decisions.as_ref().map(Decisions::count), Some(1));
     // The answer to the question before is lost.
     assert_eq!(bouncer.asked, Some(Question::All));
     bouncer.follow(Some(table("http://127.0.0.1:2", "")));
@@ -56,13 +56,13 @@ fn decisions_that_end_one_after_the_other_change_the_list_together() {
     answer(&mut bouncer, Question::All, &[(1, "192.0.2.1", "1h"), (2, "192.0.2.2", "1ns")]);
     let first = bouncer.version;
     // The first end changes the list at once: it is made without the second decision.
-    assert_eq!(bouncer.decisions.as_ref().map(Decisions::len), Some(1));
+    assert_eq!(bouncer.decisions.as_ref().map(Decisions::count), Some(1));
     answer(&mut bouncer, Question::Changes, &[(3, "192.0.2.3", "1ns")]);
     bouncer.put();
-    assert_eq!((bouncer.version, bouncer.decisions.as_ref().map(Decisions::len)), (first + 1, Some(2)));
+    assert_eq!((bouncer.version, bouncer.decisions.as_ref().map(Decisions::count)), (first + 1, Some(2)));
     bouncer.ends_due = Instant::now();
     bouncer.put();
-    assert_eq!((bouncer.version, bouncer.decisions.as_ref().map(Decisions::len)), (first + 2, Some(1)));
+    assert_eq!((bouncer.version, bouncer.decisions.as_ref().map(Decisions::count)), (first + 2, Some(1)));
 }
 
 #[test]
