@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::certificate_end::CertificateEnd;
 pub use crate::trust::Problem;
 use crate::trust::{chain, trusted};
 use jiff::Timestamp;
@@ -11,7 +12,6 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     sign::CertifiedKey,
 };
-use serde::{Deserialize, Serialize};
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
 /// Certificates as PEM. By default, this host trusts those of the system, and has none of its own.
@@ -26,15 +26,6 @@ pub struct Certificates {
 struct Own {
     certificate: Vec<u8>,
     key: Vec<u8>,
-}
-
-/// When a file with certificates is worth nothing any more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CertificateEnd {
-    /// The key of the table `[fleet]` that names the file.
-    pub key: String,
-    /// When.
-    pub ends_at: Timestamp,
 }
 
 /// Why strict clients refuse the certificate of a server, though others accept it.

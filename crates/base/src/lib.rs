@@ -2,6 +2,8 @@
 //! trust in servers, requests by HTTP, messages to the system, and files that only their owner may write. It knows no
 //! program, no map and no rule, so it must not contain aya. All other crates of the user side use it.
 
+#[cfg(feature = "times")]
+pub mod certificate_end;
 #[cfg(feature = "certificates")]
 pub mod certificates;
 #[cfg(feature = "fetch")]

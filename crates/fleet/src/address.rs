@@ -3,9 +3,7 @@
 use std::{fmt, net::Ipv4Addr, time::Duration};
 
 use ratelimit_base::{
-    certificates::{CertificateEnd, Certificates},
-    text::excerpt::excerpt,
-    trust::choose_cryptography,
+    certificate_end::CertificateEnd, certificates::Certificates, text::excerpt::excerpt, trust::choose_cryptography,
 };
 use redis::{
     AsyncConnectionConfig, Client, ClientTlsConfig, Cmd, ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _,

@@ -5,12 +5,13 @@ use std::time::Duration;
 use ratelimit_base::text::excerpt::excerpt;
 use redis::Value;
 
-pub use crate::members::{About, Hosts, Member};
+pub use crate::members::Hosts;
 use crate::{
     engine::Engine,
     error::Error,
     script::{Script, text},
 };
+use ratelimit_protocol::fleet::{About, Member};
 
 /// Time after which a silent host no longer counts.
 pub const SILENCE: Duration = Duration::from_secs(10);

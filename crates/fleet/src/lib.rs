@@ -13,7 +13,6 @@ pub mod members;
 pub mod outage;
 mod reason;
 mod script;
-pub mod status;
 pub mod table;
 pub mod way;
 mod wire;

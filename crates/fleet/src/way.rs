@@ -6,15 +6,16 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_base::certificates::CertificateEnd;
+use ratelimit_base::certificate_end::CertificateEnd;
 use tokio::time::timeout;
 
 use crate::{
     address::Address,
     engine::Engine,
     error::Error,
-    gossip::{mesh::Mesh, places::Places, settings::Settings},
+    gossip::{mesh::Mesh, settings::Settings},
 };
+use ratelimit_protocol::fleet::Places;
 
 /// The longest time in which a server may answer a first call. What it sends meanwhile is kept in memory.
 const HANDSHAKE: Duration = Duration::from_secs(2);

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
-use ratelimit_base::certificates::CertificateEnd;
+use ratelimit_base::certificate_end::CertificateEnd;
 use ratelimit_daemon::controller::socket::{
     client,
     folder::DAEMON,
     request::{Reply, Request},
 };
-use ratelimit_fleet::{hosts::Member, status::Status};
+use ratelimit_protocol::fleet::{Member, Status};
 
 use super::finding::{Check, Finding, count};
 
@@ -104,10 +104,7 @@ fn about_end(certificate: &CertificateEnd, now: Timestamp) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ratelimit_fleet::{
-        members::About,
-        status::{Denies, SharedRules, SharedSource},
-    };
+    use ratelimit_protocol::fleet::{About, Denies, SharedRules, SharedSource};
 
     fn member(id: &str, limit: &str) -> Member {
         let about = About { name: id.to_owned(), limit: limit.to_owned(), ..About::default() };

@@ -10,7 +10,7 @@ use ratelimit_dataplane::{
     sys::{host, netlink::route},
     tables::open::Tables,
 };
-use ratelimit_fleet::gossip::places::Places;
+use ratelimit_protocol::fleet::Places;
 
 use super::{
     finding::{Check, Finding},

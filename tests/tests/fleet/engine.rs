@@ -17,13 +17,14 @@ use ratelimit_fleet::{
     address::{Address, Kind},
     engine::{Engine, Message},
     error::Error,
-    hosts::{About, Heartbeat},
+    hosts::Heartbeat,
     kept::{
         bans::Exchange,
-        rules::{Mark, Store, Version},
+        rules::{Mark, Store},
     },
     key::Key,
 };
+use ratelimit_protocol::fleet::{About, Version};
 use ratelimit_tests::{Redis, Sandbox, VICTIM_IPV4};
 use rustix::process::Signal;
 

@@ -6,8 +6,9 @@ use ratelimit_fleet::{
     address::{Address, Kind},
     engine::Engine,
     error::Error,
-    kept::rules::{Mark, Store, Version},
+    kept::rules::{Mark, Store},
 };
+use ratelimit_protocol::fleet::Version;
 use ratelimit_tests::{Redis, Sandbox};
 use redis::aio::MultiplexedConnection;
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use ratelimit_common::fleet::share::{Answer, Terms};
+use ratelimit_protocol::fleet::Places;
 use rustix::{
     net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, sendto, socket_with, sockopt},
     rand::{GetRandomFlags, getrandom},
@@ -22,15 +23,12 @@ use tokio::{
 use super::{
     datagram::MOST,
     message::Message,
-    places::Places,
     seal::Secret,
     settings::Settings,
     state::{Send, State},
 };
-use crate::{
-    error::Error,
-    members::{About, Hosts},
-};
+use crate::{error::Error, members::Hosts};
+use ratelimit_protocol::fleet::About;
 
 /// Time between two greetings.
 const GREETINGS: Duration = Duration::from_millis(500);

@@ -8,7 +8,6 @@ mod datagram;
 pub mod mesh;
 pub(super) mod message;
 mod peers;
-pub mod places;
 mod replica;
 mod seal;
 pub mod settings;

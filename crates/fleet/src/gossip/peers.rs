@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{counts::Counts, datagram::Header};
-use crate::members::About;
+use ratelimit_protocol::fleet::About;
 
 /// The most hosts at a time.
 pub(super) const MOST: usize = 256;

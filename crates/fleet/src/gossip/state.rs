@@ -16,10 +16,8 @@ use super::{
     replica::Replica,
     seal::Secret,
 };
-use crate::{
-    error::Error,
-    members::{About, Hosts, Member},
-};
+use crate::{error::Error, members::Hosts};
+use ratelimit_protocol::fleet::{About, Member};
 
 /// The most records of one other host.
 const RECORDS_OF_ONE: usize = 10_000;

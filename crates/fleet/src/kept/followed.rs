@@ -1,6 +1,8 @@
 //! The rules in the engine as one host follows them.
 
-use super::rules::{Mark, Store, Version};
+use ratelimit_protocol::fleet::Version;
+
+use super::rules::{Mark, Store};
 use crate::{engine::Engine, error::Error};
 
 /// The rules in the engine as one host follows them. A version that goes back changes nothing.

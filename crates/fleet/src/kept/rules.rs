@@ -1,8 +1,8 @@
 //! Rules of a fleet in the engine: one text with a version, and a log of changes.
 
 use ratelimit_base::text::excerpt::excerpt;
+use ratelimit_protocol::fleet::{Logged, Version};
 use redis::Value;
-use serde::{Deserialize, Serialize};
 
 use crate::{
     engine::Engine,
@@ -35,37 +35,12 @@ pub const PACKETS: Kind = Kind { keys: ["{rl:m}:rules", "{rl:m}:log"], text: TEX
 /// Rules for requests that callers have written. An entry of their log is a change.
 pub const REQUESTS: Kind = Kind { keys: ["{rl:m}:checks", "{rl:m}:checks:log"], text: 1 << 20, logged: 1_000 };
 
-/// A version of the rules. Version 0 has none.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Version {
-    /// Its number.
-    pub version: u64,
-    /// The rules.
-    pub text: String,
-}
-
 /// What tells a version in the engine from others. The engine chooses the digest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mark {
     /// The number of the version.
     pub version: u64,
     digest: String,
-}
-
-/// A version in the log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Logged {
-    /// Its number.
-    pub version: u64,
-    /// When it was written, in milliseconds since 1970.
-    pub at_milliseconds: u64,
-    /// Who has written it.
-    pub who: String,
-    /// Why.
-    pub why: String,
-    /// The rules. None if they are too large to be told.
-    #[serde(default)]
-    pub text: Option<String>,
 }
 
 impl Mark {

@@ -11,6 +11,7 @@ mod place;
 mod request;
 mod span;
 mod stop;
+mod stopped;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ pub use self::{
     request::{Connection, LINE, Request, is_rule},
     span::LONGEST,
     stop::{Asker, State, Stop},
+    stopped::{Senseless, Stopped},
 };
 #[cfg(test)]
 use self::{book::Refusal, request::RequestError};

@@ -11,7 +11,7 @@ use ratelimit_daemon::{
     limit::write,
 };
 use ratelimit_dataplane::rules::target::Target;
-use ratelimit_fleet::kept::rules::Logged;
+use ratelimit_protocol::fleet::Logged;
 use serde::Serialize;
 
 use crate::cli::print::{

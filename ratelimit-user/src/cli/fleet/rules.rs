@@ -23,7 +23,7 @@ use ratelimit_daemon::{
     limit::{Rates, write},
 };
 use ratelimit_dataplane::rules::target::{Sources, Target};
-use ratelimit_fleet::kept::rules::Version;
+use ratelimit_protocol::fleet::Version;
 use serde::Serialize;
 
 use super::{ask::ask, log};

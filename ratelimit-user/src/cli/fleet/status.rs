@@ -9,10 +9,7 @@ use ratelimit_daemon::controller::socket::{
     request::{Reply, Request},
 };
 use ratelimit_dataplane::lists::listing::BANS;
-use ratelimit_fleet::{
-    hosts::Member,
-    status::{DeniedSource, Denies, SharedRules, SharedSource, Status},
-};
+use ratelimit_protocol::fleet::{DeniedSource, Denies, Member, SharedRules, SharedSource, Status};
 
 use super::ask::ask;
 use crate::cli::print::{

@@ -7,8 +7,8 @@ use ratelimit_fleet::{
     engine::Message,
     gossip::{mesh::Mesh, settings::Settings},
     key::Key,
-    members::About,
 };
+use ratelimit_protocol::fleet::About;
 use ratelimit_tests::{Arrivals, Hosts, Ratelimit, Sandbox};
 use rustix::{process::Signal, time::ClockId};
 

@@ -8,10 +8,11 @@ use ratelimit_fleet::{
     error::Error,
     kept::{
         limits::compare,
-        rules::{Mark, REQUESTS, Store, Version},
+        rules::{Mark, REQUESTS, Store},
         usage::{self, Batch, Bounds, Row},
     },
 };
+use ratelimit_protocol::fleet::Version;
 use ratelimit_server::usage::{Order, SharedReader};
 use tokio::net::TcpListener;
 

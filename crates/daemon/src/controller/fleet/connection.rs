@@ -6,16 +6,17 @@ use std::{
 };
 
 use ratelimit_base::{
-    certificates::CertificateEnd,
+    certificate_end::CertificateEnd,
     notify::journal::{Level, say},
 };
 use ratelimit_fleet::{
     engine::Engine,
     error::Error,
-    hosts::{About, Heartbeat, Hosts},
+    hosts::{Heartbeat, Hosts},
     outage::Outage,
     way::{Place, Way},
 };
+use ratelimit_protocol::fleet::About;
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::{
     sync::watch,

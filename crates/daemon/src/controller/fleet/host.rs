@@ -14,10 +14,10 @@ use ratelimit_dataplane::sys::host::now;
 use ratelimit_fleet::{
     engine::{Engine, deadline},
     error::Error,
-    hosts::{About, Heartbeat, Hosts},
-    status::Status,
+    hosts::{Heartbeat, Hosts},
     table::{Fleet, OnLoss, Weight},
 };
+use ratelimit_protocol::fleet::{About, Status};
 use tokio::{
     sync::watch,
     task::JoinSet,

@@ -10,7 +10,8 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_fleet::{members::Member, status::Status, table::Fleet};
+use ratelimit_fleet::table::Fleet;
+use ratelimit_protocol::fleet::{Member, Status};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::timeout,

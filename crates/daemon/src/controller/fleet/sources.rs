@@ -10,7 +10,8 @@ use ratelimit_common::{
     identity::source::Source,
 };
 use ratelimit_dataplane::{Error, readings::busy::Busy};
-use ratelimit_fleet::{status::SharedSource, table::Limits};
+use ratelimit_fleet::table::Limits;
+use ratelimit_protocol::fleet::SharedSource;
 
 use super::{
     by_hash::ByHash,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use jiff::Timestamp;
 use ratelimit_base::text::units;
 use ratelimit_dataplane::readings::rates::Rates;
-use ratelimit_fleet::status::Status;
+use ratelimit_protocol::fleet::Status;
 use ratelimit_protocol::stops::{Events, State, Stop};
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Requests about the shared rules of a fleet, and the answers.
 
-use ratelimit_fleet::kept::rules::{Logged, Version};
+use ratelimit_protocol::fleet::{Logged, Version};
 use serde::{Deserialize, Serialize};
 
 /// What a command asks of the shared rules.

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_fleet::kept::stops::Stopped;
+use ratelimit_protocol::stops::Stopped;
 use tokio::sync::Notify;
 
 use super::{judge::Judge, ledger::Ledger};

@@ -13,7 +13,7 @@ use ratelimit_dataplane::{
     instance::read_only::View,
     sys::{host, netlink::connection},
 };
-use ratelimit_fleet::kept::stops::Stopped;
+use ratelimit_protocol::stops::Stopped;
 use ratelimit_protocol::stops::{Answer, Asker, Connection, Outcome, Place, Reason, Request, around};
 use tokio::sync::{
     mpsc::UnboundedSender,

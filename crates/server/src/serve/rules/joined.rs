@@ -5,11 +5,9 @@ use std::path::Path;
 use ratelimit_base::{notify::journal::Level, text::excerpt::message};
 use ratelimit_fleet::{
     engine::Engine,
-    kept::{
-        followed::News,
-        rules::{REQUESTS, Version},
-    },
+    kept::{followed::News, rules::REQUESTS},
 };
+use ratelimit_protocol::fleet::Version;
 
 use super::{
     entry::Entry,

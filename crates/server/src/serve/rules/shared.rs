@@ -16,9 +16,10 @@ use ratelimit_fleet::{
     error::Error,
     kept::{
         followed::Followed,
-        rules::{self, REQUESTS, Version},
+        rules::{self, REQUESTS},
     },
 };
+use ratelimit_protocol::fleet::Version;
 use tokio::runtime::Handle;
 
 use super::{entry::Entry, file::FileStore, problem::Problem, store::StoreError};

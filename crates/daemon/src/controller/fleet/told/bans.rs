@@ -19,9 +19,9 @@ use ratelimit_dataplane::{
 use ratelimit_fleet::{
     engine::Engine,
     kept::bans::{self, Exchange},
-    status::{DeniedSource, Denies},
     table::Fleet,
 };
+use ratelimit_protocol::fleet::{DeniedSource, Denies};
 use tokio::{task::spawn_blocking, time::Instant};
 
 use super::{again::Again, known::Known, lists, maps::Maps, once::Once, own_name::own_name, shown::Shown};

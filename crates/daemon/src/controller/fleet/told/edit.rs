@@ -5,8 +5,9 @@ use std::{collections::HashSet, time::SystemTime};
 use ratelimit_fleet::{
     engine::Engine,
     error::Error,
-    kept::rules::{Mark, TEXT, Version},
+    kept::rules::{Mark, TEXT},
 };
+use ratelimit_protocol::fleet::Version;
 
 use super::{claim::Claim, rules::Rules};
 use crate::{

@@ -9,11 +9,11 @@ use ratelimit_fleet::{
     error,
     kept::{
         followed::{Followed, News},
-        rules::{Store, Version},
+        rules::Store,
     },
-    status::SharedRules,
     table::Fleet,
 };
+use ratelimit_protocol::fleet::{SharedRules, Version};
 use tokio::time::Instant;
 
 use super::{

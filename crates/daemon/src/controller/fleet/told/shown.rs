@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ratelimit_fleet::status::{Denies, SharedRules};
+use ratelimit_protocol::fleet::{Denies, SharedRules};
 
 /// What hosts have told each other.
 #[derive(Debug, Clone, Default)]

@@ -7,10 +7,11 @@ use ratelimit_fleet::{
     engine::Engine,
     kept::{
         bans::{Exchange, TELLS, Told, name},
-        stops::{self, Stopped},
+        stops::{self},
     },
     table::Fleet,
 };
+use ratelimit_protocol::stops::Stopped;
 use tokio::task::spawn_blocking;
 
 use super::once::Once;

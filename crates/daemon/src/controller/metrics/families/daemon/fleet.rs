@@ -1,6 +1,6 @@
 //! The host's part in a fleet.
 
-use ratelimit_fleet::status::Status;
+use ratelimit_protocol::fleet::Status;
 
 use super::super::page::Family;
 

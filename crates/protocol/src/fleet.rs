@@ -1,9 +1,12 @@
-//! What a host knows of its fleet, for commands and metrics.
+//! What a host knows of its fleet: the daemon tells it to commands and in metrics, and hosts tell it to each other.
 
-use ratelimit_base::certificates::CertificateEnd;
+use std::net::IpAddr;
+
+use ratelimit_base::{certificate_end::CertificateEnd, text::excerpt::excerpt};
 use serde::{Deserialize, Serialize};
 
-use crate::{gossip::places::Places, hosts::Member};
+/// The most bytes that a host may say about itself.
+const SAYS: usize = 1_024;
 
 /// What a host knows of its fleet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -114,4 +117,95 @@ impl Status {
         let differs = move |member: &&Member| own.is_some_and(|own| *own != member.about.limit && !own.is_empty());
         self.members.iter().filter(move |member| differs(member) && !member.about.limit.is_empty())
     }
+}
+
+/// What a host says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// Its name.
+    pub name: String,
+    /// Version of the product.
+    pub version: String,
+    /// Its weight.
+    pub weight: f64,
+    /// The limit of sources without a rule.
+    pub limit: String,
+    /// The version of the shared rules that is in force there. None if there is none.
+    #[serde(default)]
+    pub rules: Option<u64>,
+    /// Why a newer version is not.
+    #[serde(default)]
+    pub refused: Option<String>,
+}
+
+impl About {
+    /// Reads what a host has written. A host that says something else than a host of this version has no name.
+    #[must_use]
+    pub fn read(says: &str) -> Self {
+        let about: Self =
+            if says.len() > SAYS { Self::default() } else { serde_json::from_str(says).unwrap_or_default() };
+        about.escaped()
+    }
+
+    /// Returns it without what would control a terminal.
+    #[must_use]
+    pub fn escaped(self) -> Self {
+        let [name, version, limit] = [&self.name, &self.version, &self.limit].map(|text| excerpt(text));
+        let refused = self.refused.as_deref().map(excerpt);
+        Self { name, version, limit, refused, ..self }
+    }
+}
+
+/// A host of the fleet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its id, another one for each start of a daemon.
+    pub id: String,
+    /// Seconds since the engine has heard of it.
+    pub silent_seconds: f64,
+    /// What it says about itself.
+    #[serde(flatten)]
+    pub about: About,
+}
+
+impl Member {
+    /// Returns its name, or its id if it has none.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        if self.about.name.is_empty() { &self.id } else { &self.about.name }
+    }
+}
+
+/// Where this host listens, and where the others are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Places {
+    /// The UDP port of this host.
+    pub port: u16,
+    /// Their addresses, as far as they are known.
+    pub peers: Vec<IpAddr>,
+}
+
+/// A version of the rules. Version 0 has none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// Its number.
+    pub version: u64,
+    /// The rules.
+    pub text: String,
+}
+
+/// A version in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Logged {
+    /// Its number.
+    pub version: u64,
+    /// When it was written, in milliseconds since 1970.
+    pub at_milliseconds: u64,
+    /// Who has written it.
+    pub who: String,
+    /// Why.
+    pub why: String,
+    /// The rules. None if they are too large to be told.
+    #[serde(default)]
+    pub text: Option<String>,
 }
