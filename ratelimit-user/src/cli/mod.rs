@@ -35,7 +35,7 @@ use self::{
 };
 use crate::{
     controller::{events::changes, notify::journal},
-    dataplane::{pins::layout::PINS, sys::namespace},
+    dataplane::{instance::lock, pins::layout::PINS, sys::namespace},
     ssh,
 };
 
@@ -212,6 +212,7 @@ pub fn main() -> ExitCode {
         }
         Err(error) => return fail(&parse_error::one_line(&error, Arguments::command(), env::args().skip(1))),
     };
+    lock::say_waits_with(|text| journal::say(journal::Level::Info, text));
     match run(arguments) {
         Ok(Answer::Done | Answer::Unchanged) => ExitCode::SUCCESS,
         Ok(Answer::Negative) => ExitCode::FAILURE,

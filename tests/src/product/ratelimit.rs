@@ -162,14 +162,16 @@ impl<'a> Ratelimit<'a> {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("ratelimit {words} --json: {error}: {text}"))
     }
 
-    /// Runs `ratelimit WORDS`, which must fail, and returns its error.
+    /// Runs `ratelimit WORDS`, which must fail, and returns its error. It may have waited for another command before.
     ///
     /// # Panics
     ///
     /// If its exit status is not 2, it has output, or its error is not one line.
     pub fn fails(&self, words: &str) -> String {
         let output = self.run(words);
-        let line = output.stderr.strip_suffix('\n').unwrap_or_default();
+        let has_waited = output.stderr.starts_with("ratelimit: waits for /");
+        let error = output.stderr.split_once('\n').filter(|_| has_waited).map_or(&*output.stderr, |(_, rest)| rest);
+        let line = error.strip_suffix('\n').unwrap_or_default();
         let as_agreed = output.status == 2 && output.stdout.is_empty() && !line.is_empty() && !line.contains('\n');
         assert!(as_agreed, "ratelimit {words} should fail with one line: {output:?}");
         line.to_owned()
