@@ -40,6 +40,12 @@ fn is_locked(sandbox: &Sandbox, path: &str) -> bool {
     file.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
+/// Runs a command, and returns its exit status and its whole standard error.
+fn run(sandbox: &Sandbox, command: &mut Command) -> (Option<i32>, String) {
+    let output = sandbox.output(command);
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
 /// Returns the line of a command that waits for a lock.
 fn waits(path: &str, holder: &str) -> String {
     format!("ratelimit: waits for {path}, which is locked by {holder}\n")
@@ -73,22 +79,22 @@ fn commands_name_the_holder_of_the_lock_and_the_daemon_tries_again() {
     let begin = Instant::now();
     thread::scope(|scope| {
         let commands = ["limit set 192.0.2.1 --packets 1/s", "status", "detach --all", "reload"];
-        let outputs = commands.map(|words| (words, scope.spawn(|| ratelimit.run(words))));
+        let outputs = commands.map(|words| (words, scope.spawn(|| run(&sandbox, &mut ratelimit.command(words)))));
         for (words, output) in outputs {
-            let output = output.join().unwrap();
+            let (status, stderr) = output.join().unwrap();
             let error = if words == "reload" { format!("nothing was changed: {locked}") } else { locked.clone() };
-            assert_eq!((output.status, output.stderr), (2, format!("{waits}ratelimit: {error}\n")), "{words}");
+            assert_eq!((status, stderr), (Some(2), format!("{waits}ratelimit: {error}\n")), "{words}");
         }
     });
     let took = begin.elapsed();
     assert!(took >= PATIENCE, "{took:?}");
-    assert_eq!(daemon.line() + "\n", waits);
+    assert_eq!(daemon.wait_line() + "\n", waits);
     assert_eq!(daemon.line(), format!("ratelimit: nothing was changed: {locked}"));
     // Packets and readers without the lock do not wait.
     assert!(ratelimit.ok("metrics").contains("ratelimit_config_last_reload_successful 0\n"));
     drop(holder);
     let mut line = daemon.line();
-    while line.starts_with("ratelimit: nothing was changed: ") || line.starts_with("ratelimit: waits for ") {
+    while line.starts_with("ratelimit: nothing was changed: ") {
         line = daemon.line();
     }
     assert!(line.contains(": reloaded, rules: 1 set, 0 deleted, 0 unchanged; replaced default (was "), "{line}");
@@ -233,13 +239,14 @@ fn a_holder_that_is_stopped_or_not_visible_is_named_when_it_does_nothing() {
         ratelimit.command("").get_program().display()
     );
     thread::scope(|scope| {
-        let seen = scope.spawn(|| ratelimit.run("status"));
-        let unseen = scope.spawn(|| sandbox.output(&mut contained(&ratelimit.command("status"))));
-        let (seen, unseen) = (seen.join().unwrap(), unseen.join().unwrap());
-        let expected = |holder: &str| format!("{}ratelimit: {}\n", waits(PINS, holder), gives_up(PINS, holder));
-        assert_eq!((seen.status, seen.stderr), (2, expected(&holder)));
-        let unseen = (unseen.status.code(), String::from_utf8(unseen.stderr).unwrap());
-        assert_eq!(unseen, (Some(2), expected(UNSEEN)));
+        let status = ratelimit.command("status");
+        for (mut command, holder) in [(contained(&status), UNSEEN), (status, &*holder)] {
+            let sandbox = &sandbox;
+            scope.spawn(move || {
+                let expected = format!("{}ratelimit: {}\n", waits(PINS, holder), gives_up(PINS, holder));
+                assert_eq!(run(sandbox, &mut command), (Some(2), expected));
+            });
+        }
     });
     stopped.signal(Signal::CONT);
     assert!(stopped.wait().status.success());
@@ -258,13 +265,13 @@ fn an_interface_that_comes_back_during_a_lock_is_attached_later() {
     let holder = hold(&sandbox, PINS);
     sandbox.ip("link del wan0");
     sandbox.ip("link add wan0 type veth peer name far0");
-    assert_eq!(daemon.line() + "\n", waits(PINS, &named(&holder)));
+    assert_eq!(daemon.wait_line() + "\n", waits(PINS, &named(&holder)));
     let line = daemon.line();
     let expected = format!("ratelimit: wan0: back again, but not limited: {PINS} is locked by {}", named(&holder));
     assert!(line.starts_with(&expected), "{line}");
     drop(holder);
     let mut line = daemon.line();
-    while line.starts_with(&expected) || line.starts_with("ratelimit: waits for ") {
+    while line.starts_with(&expected) {
         line = daemon.line();
     }
     assert_eq!(line, "ratelimit: wan0: back again, attached");
