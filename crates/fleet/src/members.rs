@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(test)]
+use ratelimit_protocol::fleet::About;
 use ratelimit_protocol::fleet::Member;
 
 /// The hosts of a fleet.

@@ -24,7 +24,7 @@ use anyhow::Result;
 use clap::{CommandFactory as _, Parser, Subcommand, builder::NonEmptyStringValueParser};
 use ratelimit_base::notify::journal;
 use ratelimit_daemon::{controller::events::changes, ssh};
-use ratelimit_dataplane::{VERSION, pins::layout::PINS, sys::namespace};
+use ratelimit_dataplane::{VERSION, instance::lock, pins::layout::PINS, sys::namespace};
 
 use self::{
     daemon::{check, reload, run, save, serve},
@@ -210,6 +210,7 @@ pub fn main() -> ExitCode {
         }
         Err(error) => return fail(&parse_error::one_line(&error, Arguments::command(), env::args().skip(1))),
     };
+    lock::say_waits_with(|text| journal::say(journal::Level::Info, text));
     match run(arguments) {
         Ok(Answer::Done | Answer::Unchanged) => ExitCode::SUCCESS,
         Ok(Answer::Negative) => ExitCode::FAILURE,

@@ -40,6 +40,11 @@ impl Watchdog {
         }))
     }
 
+    /// Reports nothing.
+    pub const fn silent() -> Self {
+        Self(None)
+    }
+
     /// Waits until the next report is due, and sends it. Never returns if no reports are requested.
     pub async fn beat(&mut self) {
         let Some(interval) = &mut self.0 else { return future::pending().await };

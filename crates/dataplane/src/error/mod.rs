@@ -39,12 +39,12 @@ pub enum Error {
     Namespace(#[from] NamespaceError),
     /// Another process has the lock of the instance.
     #[error(
-        "{} is locked by {holder}, still after {seconds} seconds: wait until it ends, or end it, then try again", .path.display()
+        "{} is locked by {holder}, without progress for {seconds} seconds: wait until it ends, or end it, then try again", .path.display()
     )]
     Locked {
         /// The folder of the pins.
         path: PathBuf,
-        /// How long this process has waited.
+        /// How long this process has waited since something has happened.
         seconds: u64,
         /// The process that has the lock, in words.
         holder: String,

@@ -66,12 +66,12 @@ impl DerefMut for Instance {
 }
 
 impl Instance {
-    /// Opens the instance in `pins`. Waits for other commands, but not for long.
+    /// Opens the instance in `pins`. Waits for other commands as long as they work.
     ///
     /// # Errors
     ///
     /// [`Error::NotAttached`] if there is none, [`Error::OtherAbi`] if another build created it, [`Error::Locked`] if
-    /// another command does not end. [`Error::Pins`] if another user could change the pins.
+    /// another command does nothing. [`Error::Pins`] if another user could change the pins.
     pub fn open(pins: &Path) -> Result<Self, Error> {
         let (pinned, lock) = open::open(pins, Versions::Own)?;
         Ok(Self { pinned, _lock: lock })

@@ -114,6 +114,8 @@ fn bind_maps(program: &Xdp, pins: &dyn Fn(&str) -> PathBuf) -> Result<(), Error>
 pub fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Result<Ebpf, Error> {
     let messages = if settings.log_level == 0 { NO_MESSAGES } else { MESSAGES };
     let mut loader = EbpfLoader::new();
+    // The program reads no structure of the kernel, so the types of the kernel, 12 MB, are not needed.
+    loader.btf(None);
     loader.override_global(control::LOG_LEVEL, &settings.log_level, true).map_max_entries(names::MESSAGES, messages);
     for name in names::SIZED {
         loader.map_max_entries(name, settings.entries(name));

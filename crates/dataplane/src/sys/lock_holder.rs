@@ -4,6 +4,8 @@ use std::{fmt, fs, os::fd::AsFd};
 
 use rustix::fs::{fstat, major, minor};
 
+use super::lock_thread::Work;
+
 /// The kernel's list of file locks.
 const LOCKS: &str = "/proc/locks";
 
@@ -19,6 +21,8 @@ pub enum Holder {
         id: u32,
         /// Its command line.
         command: String,
+        /// Whether a signal has stopped it.
+        is_stopped: bool,
     },
     /// A process that this one cannot see.
     Hidden,
@@ -28,10 +32,14 @@ impl Holder {
     /// Returns the process that holds a lock on this file.
     #[must_use]
     pub fn of(file: impl AsFd) -> Self {
-        let Ok(found) = fstat(file) else { return Self::Hidden };
+        Self::id_of(file).map_or(Self::Hidden, Self::process)
+    }
+
+    /// Returns the id of the process that holds a lock on this file. None if this process cannot see it.
+    pub fn id_of(file: impl AsFd) -> Option<u32> {
+        let found = fstat(file).ok()?;
         let locks = fs::read_to_string(LOCKS).unwrap_or_default();
-        let place = format!("{:02x}:{:02x}:{}", major(found.st_dev), minor(found.st_dev), found.st_ino);
-        held_by(&locks, &place).map_or(Self::Hidden, |id| Self::Process { id, command: command(id) })
+        held_by(&locks, &format!("{:02x}:{:02x}:{}", major(found.st_dev), minor(found.st_dev), found.st_ino))
     }
 
     /// Returns a process with a descriptor of the BPF link with this id.
@@ -40,14 +48,20 @@ impl Holder {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let mut processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let found = processes.find(|process| has_link(*process, link));
-        found.map_or(Self::Hidden, |id| Self::Process { id, command: command(id) })
+        found.map_or(Self::Hidden, Self::process)
+    }
+
+    fn process(id: u32) -> Self {
+        Self::Process { id, command: command(id), is_stopped: Work::of(id).is_some_and(|work| work.is_stopped()) }
     }
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Process { id, command } => write!(out, "process {id} ({command})"),
+            Self::Process { id, command, is_stopped } => {
+                write!(out, "process {id} ({command}){}", if *is_stopped { ", which is stopped" } else { "" })
+            }
             Self::Hidden => write!(out, "a process that is not visible here, such as one in another container"),
         }
     }

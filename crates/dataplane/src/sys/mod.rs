@@ -10,6 +10,7 @@ pub mod kernel_log;
 pub mod link_events;
 pub mod link_type;
 pub mod lock_holder;
+pub(crate) mod lock_thread;
 pub mod mmap_array;
 pub mod namespace;
 pub mod netlink;

@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::Signal;
 
-use crate::{Check, Process, Program, Sandbox};
+use crate::{Check, Process, Program, Sandbox, product::ratelimit::WAITS};
 
 /// A folder for a file and those that it names, removed on drop.
 #[derive(Debug)]
@@ -108,13 +108,23 @@ impl Daemon {
         Self { process, lines }
     }
 
-    /// Returns the next message of the daemon itself. Events are skipped: each begins with its time.
+    /// Returns the next message of the daemon itself. Events are skipped: each begins with its time. So is that it waits for
+    /// a command, which depends on the speed of the machine.
     ///
     /// # Panics
     ///
     /// If the output is not text.
     pub fn line(&mut self) -> String {
-        self.next(|line| !line.starts_with("20"))
+        self.next(|line| !line.starts_with("20") && !line.starts_with(WAITS))
+    }
+
+    /// Returns the next line that says that the daemon waits for the lock of its instance.
+    ///
+    /// # Panics
+    ///
+    /// If the output is not text.
+    pub fn wait_line(&mut self) -> String {
+        self.next(|line| line.starts_with(WAITS))
     }
 
     /// Returns the next event in the daemon's log.
@@ -144,7 +154,8 @@ impl Daemon {
     pub fn end(mut self) {
         self.process.signal(Signal::TERM);
         // Whether the engine of a fleet answers is another message at any time.
-        let line = self.next(|line| !line.starts_with("20") && !line.starts_with("ratelimit: fleet:"));
+        let others = ["20", "ratelimit: fleet:", WAITS];
+        let line = self.next(|line| !others.iter().any(|other| line.starts_with(other)));
         assert_eq!(line, "ratelimit: ended; limits stay in force without a daemon");
         assert!(self.process.wait().status.success());
     }

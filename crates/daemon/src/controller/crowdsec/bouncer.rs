@@ -3,7 +3,7 @@
 use std::{
     path::Path,
     sync::{
-        PoisonError,
+        Arc, Mutex, PoisonError,
         mpsc::{Receiver, RecvTimeoutError, Sender},
     },
     thread,
@@ -22,6 +22,7 @@ use super::{
 use crate::{
     config::daemon::crowdsec::CrowdSec,
     crowdsec::{Answer, Decisions, Question, State},
+    ssh,
 };
 
 /// Failures in a row after which the API is asked less often.
@@ -50,6 +51,9 @@ pub(super) enum Event {
     /// The daemon ends.
     End,
 }
+
+/// Where the loop hears of events. None while it does not run.
+pub(super) type Running = Arc<Mutex<Option<Sender<Event>>>>;
 
 /// The state of the loop.
 pub(super) struct Bouncer {
@@ -84,7 +88,7 @@ pub(super) struct Bouncer {
 }
 
 impl Bouncer {
-    pub(super) fn of(pins: &Path, events: Sender<Event>, shown: Shown) -> Self {
+    pub(super) fn of(pins: &Path, origin: ssh::Origin, events: Sender<Event>, shown: Shown) -> Self {
         Self {
             table: None,
             decisions: None,
@@ -98,7 +102,7 @@ impl Bouncer {
             failures: 0,
             doubts: false,
             has_told_of_ignored: false,
-            list: List::of(pins),
+            list: List::of(pins, origin),
             api: Told::of(pins),
             events,
             counts: Counts::default(),
@@ -106,11 +110,18 @@ impl Bouncer {
         }
     }
 
-    /// Runs until the daemon ends.
-    pub(super) fn run(mut self, happened: &Receiver<Event>) {
+    /// Runs until the daemon ends, or there is no table and the list is deleted.
+    pub(super) fn run(mut self, happened: &Receiver<Event>, running: &Running) {
         loop {
-            let wait = self.due.map_or(ALL, |due| due.saturating_duration_since(Instant::now()));
-            match happened.recv_timeout(wait) {
+            let event = if let Some(due) = self.due {
+                happened.recv_timeout(due.saturating_duration_since(Instant::now()))
+            } else {
+                let mut running = running.lock().unwrap_or_else(PoisonError::into_inner);
+                // Events are sent under this lock, so none gets lost.
+                let Ok(event) = happened.try_recv() else { return *running = None };
+                Ok(event)
+            };
+            match event {
                 Ok(Event::Follow(table)) => self.follow(table),
                 Ok(Event::Answered(number, outcome)) => self.answered(number, outcome),
                 Err(RecvTimeoutError::Timeout) => self.step(),

@@ -44,10 +44,9 @@ struct Made {
 }
 
 impl List {
-    /// Must be called when the daemon starts.
-    pub(super) fn of(pins: &Path) -> Self {
+    pub(super) fn of(pins: &Path, origin: ssh::Origin) -> Self {
         let (pins, told) = (pins.to_owned(), Told::of(pins));
-        Self { pins, origin: ssh::Origin::of_this_process(), made: None, ends: 0, decisions: 0, rebuilt: None, told }
+        Self { pins, origin, made: None, ends: 0, decisions: 0, rebuilt: None, told }
     }
 
     /// Puts decisions in force, unless they are. An operator can have deleted the list, or replaced the instance.

@@ -1,41 +1,44 @@
-//! The thread of the bouncer, and changes of its table.
+//! The thread of the bouncer, which runs while the file has its table, and changes of this table.
 
 use std::{
     mem,
-    path::Path,
-    sync::{
-        Arc, PoisonError,
-        mpsc::{Sender, channel},
-    },
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, mpsc::channel},
     thread,
 };
 
-use anyhow::Result;
+use ratelimit_base::notify::journal::{Level, say};
 
 use super::{
-    bouncer::{Bouncer, Event},
+    bouncer::{Bouncer, Event, Running},
     shown::Shown,
 };
-use crate::{config::daemon::crowdsec::CrowdSec, crowdsec::State};
+use crate::{config::daemon::crowdsec::CrowdSec, crowdsec::State, ssh};
 
 /// Puts decisions in force until it is dropped.
 pub struct Service {
+    pins: PathBuf,
+    /// The session that started the daemon.
+    origin: ssh::Origin,
     /// None before the first file.
     table: Option<Option<CrowdSec>>,
     /// Whether it is not followed yet.
     is_new: bool,
-    events: Sender<Event>,
+    running: Running,
     shown: Shown,
 }
 
 impl Service {
-    /// Starts without a table, for the instance with these pins.
-    pub fn start(pins: &Path) -> Result<Self> {
-        let (events, happened) = channel();
-        let shown = Shown::default();
-        let bouncer = Bouncer::of(pins, events.clone(), Arc::clone(&shown));
-        thread::Builder::new().name("crowdsec".to_owned()).spawn(move || bouncer.run(&happened))?;
-        Ok(Self { table: None, is_new: false, events, shown })
+    /// Returns a service without a table, for the instance with these pins. Must be called when the daemon starts.
+    pub fn of(pins: &Path) -> Self {
+        Self {
+            pins: pins.to_owned(),
+            origin: ssh::Origin::of_this_process(),
+            table: None,
+            is_new: false,
+            running: Arc::new(Mutex::new(None)),
+            shown: Shown::default(),
+        }
     }
 
     /// Returns the place of the counts, for other threads.
@@ -57,15 +60,32 @@ impl Service {
 
     /// Follows a new table. Without one, the list is deleted, also one of an earlier daemon.
     pub fn begin(&mut self) {
-        if let Some(table) = self.table.clone().filter(|_| mem::take(&mut self.is_new)) {
-            // The thread ends with this service only.
-            let _ = self.events.send(Event::Follow(table));
+        let Some(table) = self.table.clone().filter(|_| mem::take(&mut self.is_new)) else { return };
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.is_none() {
+            let (events, happened) = channel();
+            let bouncer = Bouncer::of(&self.pins, self.origin, events.clone(), Arc::clone(&self.shown));
+            let of_thread = Arc::clone(&self.running);
+            let run = move || bouncer.run(&happened, &of_thread);
+            match thread::Builder::new().name("crowdsec".to_owned()).spawn(run) {
+                Ok(_) => *running = Some(events),
+                Err(error) => {
+                    self.is_new = true;
+                    return say(Level::Error, &format!("crowdsec: the next reload tries again: {error}"));
+                }
+            }
+        }
+        if let Some(events) = &*running {
+            // The thread is there, because it needs this lock to end.
+            let _ = events.send(Event::Follow(table));
         }
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        let _ = self.events.send(Event::End);
+        if let Some(events) = self.running.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = events.send(Event::End);
+        }
     }
 }

@@ -80,10 +80,10 @@ async fn follow(pins: &Path, file: &Path, force: bool, requests: RequestTables) 
     let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
     let mut links = Links::new()?;
     let mut clock = WallClock::new().context("cannot watch the clock")?;
-    let stops = stops::Service::start(pins)?;
-    let crowdsec = crowdsec::Service::start(pins)?;
-    let fleet = fleet::service::Service::start(pins, stops.desk())?;
-    let downloads = downloads::Service::start()?;
+    let stops = stops::Service::start(pins);
+    let crowdsec = crowdsec::Service::of(pins);
+    let fleet = fleet::service::Service::of(pins, stops.desk());
+    let downloads = downloads::Service::default();
     let fetched = downloads.fetched();
     let shown = metrics::Shown {
         fleet: fleet.shown(),
@@ -91,11 +91,13 @@ async fn follow(pins: &Path, file: &Path, force: bool, requests: RequestTables) 
         crowdsec: crowdsec.shown(),
         lists: downloads.shown(),
     };
-    let metrics = metrics::Service::start(pins, server.metrics()?, shown)?;
-    let view = view::Service::start(pins)?;
+    let metrics = metrics::Service::start(pins, server.metrics()?, shown);
+    let view = view::Service::of(pins);
     let services = Services { metrics, fleet, stops, view, downloads, crowdsec };
-    let mut daemon = Daemon::new(pins, file, force, requests, services);
-    daemon.start()?;
+    let daemon = Daemon::new(pins, file, force, requests, services);
+    // Until the file is in force, the service manager hears nothing.
+    let (mut daemon, started) = on_thread(daemon, Daemon::start, &mut Watchdog::silent()).await?;
+    started?;
     let mut waiting = Waiting::at(daemon.fleet.desk());
     journal::never_wait();
     let (mut feeds, mut saver) = (Feeds::default(), Saver::of(pins));

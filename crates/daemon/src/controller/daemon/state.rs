@@ -71,7 +71,7 @@ pub(super) struct Daemon {
     late: Late,
 }
 
-/// What follows the tables of a file on threads of its own.
+/// What follows the tables of a file, on threads of its own while the file has them.
 pub(super) struct Services {
     pub(super) metrics: metrics::Service,
     pub(super) fleet: fleet::service::Service,
@@ -182,10 +182,10 @@ impl Daemon {
     }
 
     /// Reads and applies the file again. If that fails, the previous rules stay in force. If another command had the
-    /// lock, and nobody has asked for this reload, it is due again later.
+    /// lock, and nobody has asked for this reload or one was due before, it is due again later.
     pub(super) fn reload(&mut self, caller: Option<Caller>) -> Reply {
         service_manager::reloading();
-        self.late.file = false;
+        let was_late = mem::take(&mut self.late.file);
         let outcome = self.apply(false, caller);
         self.metrics.record_reload(outcome.is_ok());
         match outcome {
@@ -201,7 +201,7 @@ impl Daemon {
             }
             Err(error) => {
                 let (text, status) = failure(&error);
-                if caller.is_none() && is_locked(&error) {
+                if (caller.is_none() || was_late) && is_locked(&error) {
                     self.late.file = true;
                     self.late.due = Some(Instant::now() + AGAIN);
                 }

@@ -1,4 +1,4 @@
-//! The thread that fetches lists, one at a time.
+//! The thread that fetches lists, one at a time, while the file has some on servers.
 
 use std::{
     mem,
@@ -8,7 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
 use jiff::Timestamp;
 use ratelimit_base::{
     jitter::random,
@@ -33,6 +32,7 @@ use crate::{
 const LEAST: Duration = Duration::from_secs(1);
 
 /// Fetches lists until it is dropped.
+#[derive(Default)]
 pub struct Service(Arc<Shared>);
 
 /// What is known of the lists that are fetched.
@@ -50,7 +50,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     lists: Vec<List>,
-    has_ended: bool,
+    /// Whether the thread runs. It ends when there are no lists.
+    is_running: bool,
 }
 
 /// A list, and what its server has said last.
@@ -105,14 +106,6 @@ impl Shared {
 }
 
 impl Service {
-    /// Starts the thread, which has no lists yet.
-    pub fn start() -> Result<Self> {
-        let shared = Arc::new(Shared::default());
-        let of_thread = Arc::clone(&shared);
-        thread::Builder::new().name("lists".to_owned()).spawn(move || run(&of_thread))?;
-        Ok(Self(shared))
-    }
-
     /// Returns what shows the lists.
     pub fn shown(&self) -> Shown {
         Shown(Arc::clone(&self.0))
@@ -132,6 +125,14 @@ impl Service {
             None => List::new(wanted),
         };
         state.lists = planned.iter().filter_map(wanted).map(list).collect();
+        if !state.lists.is_empty() && !state.is_running {
+            let shared = Arc::clone(&self.0);
+            let started = thread::Builder::new().name("lists".to_owned()).spawn(move || run(&shared));
+            state.is_running = started.is_ok();
+            if let Err(error) = started {
+                say(Level::Error, &format!("lists on servers are not fetched before the next reload: {error}"));
+            }
+        }
         drop(state);
         self.0.changed.notify_all();
     }
@@ -153,7 +154,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.0.lock().has_ended = true;
+        self.0.lock().lists.clear();
         self.0.changed.notify_all();
     }
 }
@@ -237,26 +238,21 @@ fn run(shared: &Shared) {
     }
 }
 
-/// Waits until a list is due. Returns it, and whether its next answer is believed. None at the end.
+/// Waits until a list is due. Returns it, and whether its next answer is believed. None without lists.
 fn next(shared: &Shared) -> Option<(Wanted, bool)> {
     let mut state = shared.lock();
     loop {
-        if state.has_ended {
-            return None;
-        }
         let now = Instant::now();
-        let first = state.lists.iter_mut().min_by_key(|list| list.due);
-        state = match first {
-            Some(list) if list.due <= now => {
-                list.asked = Some(now);
-                return Some((list.wanted.clone(), list.doubted));
-            }
-            Some(list) => {
-                let wait = list.due - now;
-                shared.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0
-            }
-            None => shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+        let Some(list) = state.lists.iter_mut().min_by_key(|list| list.due) else {
+            state.is_running = false;
+            return None;
         };
+        if list.due <= now {
+            list.asked = Some(now);
+            return Some((list.wanted.clone(), list.doubted));
+        }
+        let wait = list.due - now;
+        state = shared.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 

@@ -1,15 +1,14 @@
-//! The thread that takes part in a fleet, and changes of its settings.
+//! The thread that takes part in a fleet while the file has one, and changes of its settings.
 
 use std::{
-    convert::Infallible,
-    future::pending,
-    path::Path,
-    sync::{Arc, PoisonError},
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::Duration,
 };
 
-use anyhow::Result;
+use ratelimit_base::notify::journal::{Level, say};
 use ratelimit_fleet::table::Fleet;
 use ratelimit_protocol::fleet::{Member, Status};
 use tokio::{
@@ -37,74 +36,92 @@ const SLOW: &str = "no answer in time: `ratelimit fleet rules log` shows whether
 pub const NO_FLEET: &str = "this host is in no fleet: add the table [fleet] with an engine to the file of the daemon";
 
 /// The fleet of the file.
-#[derive(Clone, PartialEq)]
-enum Wanted {
-    /// The file was not read yet.
-    Unknown,
-    /// There is none.
-    None,
-    /// It is this one.
-    One(Box<Fleet>),
-}
+type Wanted = Option<Box<Fleet>>;
 
 /// Takes part in the fleet of the file, until it is dropped.
 pub struct Service {
-    fleet: watch::Sender<Wanted>,
+    host: ThisHost,
+    /// None before the first file.
+    wanted: Option<Wanted>,
+    thread: Option<Thread>,
+}
+
+/// What each thread of this host works with.
+#[derive(Clone)]
+struct ThisHost {
+    pins: PathBuf,
+    /// Work that an earlier fleet has begun ends before that of a later one.
+    maps: Maps,
+    stops: stops::Desk,
     desk: Desk,
-    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// A thread, which ends when there is no fleet and nothing is left of one.
+struct Thread {
+    fleet: watch::Sender<Wanted>,
+    has_ended: Arc<Mutex<bool>>,
+    handle: thread::JoinHandle<()>,
 }
 
 impl Service {
-    /// Starts without a fleet.
-    pub fn start(pins: &Path, stops: stops::Desk) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (fleet, changes) = watch::channel(Wanted::Unknown);
-        let (requests, asked) = mpsc::channel(1);
-        let shown = Shown::default();
-        let (pins, of_thread) = (pins.to_owned(), Arc::clone(&shown));
-        let follow = move || {
-            runtime.block_on(follow(&pins, &stops, changes, asked, of_thread));
-            // A name that is still being resolved must not keep the thread.
-            runtime.shutdown_background();
-        };
-        let thread = thread::Builder::new().name("fleet".to_owned()).spawn(follow)?;
-        Ok(Self { fleet, desk: Desk { shown, requests }, thread: Some(thread) })
+    /// Returns a service without a fleet.
+    pub fn of(pins: &Path, stops: stops::Desk) -> Self {
+        let host = ThisHost { pins: pins.to_owned(), maps: Maps::of(pins), stops, desk: Desk::default() };
+        Self { host, wanted: None, thread: None }
     }
 
-    /// Takes part in this fleet from now on.
-    pub fn join(&self, fleet: Option<Fleet>) {
-        let wanted = fleet.map_or(Wanted::None, |fleet| Wanted::One(Box::new(fleet)));
-        self.fleet.send_if_modified(|current| {
-            let is_other = *current != wanted;
-            *current = wanted;
-            is_other
-        });
+    /// Takes part in this fleet from now on. Without one, deletes what a fleet has told, also an earlier daemon.
+    pub fn join(&mut self, fleet: Option<Fleet>) {
+        let wanted = fleet.map(Box::new);
+        if self.wanted.as_ref() == Some(&wanted) {
+            return;
+        }
+        self.wanted = Some(wanted.clone());
+        if let Some(thread) = &self.thread {
+            let has_ended = thread.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
+            if !*has_ended {
+                thread.fleet.send_replace(wanted);
+                return;
+            }
+        }
+        match Thread::start(self.host.clone(), wanted) {
+            Ok(thread) => self.thread = Some(thread),
+            Err(error) => {
+                self.wanted = None;
+                say(Level::Error, &format!("fleet: the next reload tries again: {error}"));
+            }
+        }
     }
 
     /// Returns what the host knows of its fleet. None without one.
     pub fn status(&self) -> Option<Status> {
-        self.desk.status()
+        self.host.desk.status()
     }
 
     /// Returns where operators ask.
     pub fn desk(&self) -> Desk {
-        self.desk.clone()
+        self.host.desk.clone()
     }
 
     /// Returns the place of the status, for other threads.
     pub fn shown(&self) -> Shown {
-        Arc::clone(&self.desk.shown)
+        Arc::clone(&self.host.desk.shown)
     }
 }
 
 /// Where operators ask about the shared rules. Copies ask the same fleet.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Desk {
     shown: Shown,
-    requests: mpsc::Sender<Asked>,
+    /// None without a thread that answers.
+    requests: Arc<Mutex<Option<mpsc::Sender<Asked>>>>,
 }
 
 impl Desk {
+    fn requests(&self) -> MutexGuard<'_, Option<mpsc::Sender<Asked>>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn status(&self) -> Option<Status> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -115,13 +132,14 @@ impl Desk {
     ///
     /// Fails with the reason in words, which tells whether something can have changed.
     pub async fn ask(&self, request: RulesRequest, who: String) -> Result<RulesReply, String> {
-        let Some(status) = self.status() else { return Err(NO_FLEET.to_owned()) };
+        let requests = self.requests().clone();
+        let Some((status, requests)) = self.status().zip(requests) else { return Err(NO_FLEET.to_owned()) };
         let claim = |member: &Member| Some(Claim { version: member.about.rules?, host: member.name().to_owned() });
         let claims = status.members.iter().filter_map(claim);
         let newest = claims.max_by_key(|claim| claim.version).unwrap_or_default();
         let (answer, answered) = oneshot::channel();
         let asked = async {
-            self.requests.send(Asked { request, who, newest, answer }).await.ok()?;
+            requests.send(Asked { request, who, newest, answer }).await.ok()?;
             answered.await.ok()
         };
         timeout(PATIENCE, asked).await.ok().flatten().unwrap_or_else(|| Err(SLOW.to_owned()))
@@ -131,44 +149,61 @@ impl Desk {
 impl Drop for Service {
     /// Waits until the host has left the fleet, which takes no longer than one call.
     fn drop(&mut self) {
-        // The thread ends with the sender.
-        self.fleet = watch::channel(Wanted::Unknown).0;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if let Some(Thread { fleet, handle, .. }) = self.thread.take() {
+            // The thread ends with the sender.
+            drop(fleet);
+            let _ = handle.join();
         }
     }
 }
 
+impl Thread {
+    fn start(host: ThisHost, wanted: Wanted) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let ((fleet, changes), (requests, asked)) = (watch::channel(wanted), mpsc::channel(1));
+        let has_ended = Arc::default();
+        let of_thread = Arc::clone(&has_ended);
+        *host.desk.requests() = Some(requests);
+        let run = move || {
+            runtime.block_on(follow(&host, changes, asked, &of_thread));
+            // A name that is still being resolved must not keep the thread.
+            runtime.shutdown_background();
+        };
+        let handle = thread::Builder::new().name("fleet".to_owned()).spawn(run)?;
+        Ok(Self { fleet, has_ended, handle })
+    }
+}
+
 async fn follow(
-    pins: &Path,
-    stops: &stops::Desk,
+    ThisHost { pins, maps, stops, desk }: &ThisHost,
     mut changes: watch::Receiver<Wanted>,
     mut asked: mpsc::Receiver<Asked>,
-    shown: Shown,
+    has_ended: &Mutex<bool>,
 ) {
-    // Work that an earlier fleet has begun ends before that of a later one.
-    let maps = Maps::of(pins);
     loop {
         let wanted = changes.borrow_and_update().clone();
-        let Wanted::One(fleet) = wanted else {
-            let forget = async {
-                if wanted == Wanted::None {
-                    told::forget(&maps).await;
+        let Some(fleet) = wanted else {
+            tokio::select! {
+                () = told::forget(maps) => {
+                    let mut has_ended = has_ended.lock().unwrap_or_else(PoisonError::into_inner);
+                    // Changes are sent under this lock, so none gets lost.
+                    if !changes.has_changed().unwrap_or(false) {
+                        *desk.requests() = None;
+                        *has_ended = true;
+                        return;
+                    }
                 }
-                pending::<Infallible>().await
-            };
-            let changed = tokio::select! {
-                never = forget => match never {},
-                changed = changes.changed() => changed,
-            };
-            match changed {
-                Ok(()) => continue,
-                Err(_) => return,
+                changed = changes.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
             }
+            continue;
         };
         let told = told::shown::Shown::default();
-        let mut host = Host::new(pins, (*fleet).clone(), Arc::clone(&shown), told.clone());
-        let told = told::run(&maps, &fleet, host.link(), told, stops, &mut asked);
+        let mut host = Host::new(pins, (*fleet).clone(), Arc::clone(&desk.shown), told.clone());
+        let told = told::run(maps, &fleet, host.link(), told, stops, &mut asked);
         let is_over = tokio::select! {
             () = host.run() => true,
             never = told => match never {},

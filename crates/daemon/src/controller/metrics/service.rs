@@ -1,4 +1,4 @@
-//! The thread that serves metrics, and changes of its address.
+//! Serves metrics: on a socket of the daemon, and at an address of the file, which has a thread of its own.
 //!
 //! An address is bound before a file is in force, and served afterwards. An address that is replaced keeps its token
 //! until it is closed.
@@ -29,7 +29,6 @@ use crate::{
 pub struct Service {
     scraper: Arc<Scraper>,
     address: Option<Open>,
-    tasks: Tasks,
 }
 
 /// The metrics settings of a file. Every step that can fail is done.
@@ -42,23 +41,24 @@ enum Address {
     None,
     /// The address that is served already.
     Same(Option<Token>),
-    New(SocketAddr, TcpListener, Option<Token>),
+    New(SocketAddr, TcpListener, Tasks, Option<Token>),
 }
 
 /// An address that is served. Dropping it closes the address.
 struct Open {
     address: SocketAddr,
     check: Arc<TokenCheck>,
+    /// It ends before the thread.
     _task: Task,
+    _tasks: Tasks,
 }
 
 impl Service {
-    /// Serves the metrics of the instance with these pins on a socket.
-    pub fn start(pins: &Path, socket: UnixListener, shown: Shown) -> Result<Self> {
-        let tasks = Tasks::start("metrics")?;
+    /// Serves the metrics of the instance with these pins on a socket, in the runtime of the caller.
+    pub fn start(pins: &Path, socket: UnixListener, shown: Shown) -> Self {
         let scraper = Arc::new(Scraper::new(pins, shown));
-        tasks.run(serve(Bound::Unix(socket), Arc::default(), Arc::clone(&scraper)));
-        Ok(Self { scraper, address: None, tasks })
+        tokio::spawn(serve(Bound::Unix(socket), Arc::default(), Arc::clone(&scraper)));
+        Self { scraper, address: None }
     }
 
     /// Prepares the settings of a file: does every step that can fail, and changes nothing that is served.
@@ -67,7 +67,7 @@ impl Service {
             None => Address::None,
             Some(Listen { address, token }) => match &self.address {
                 Some(open) if open.address == *address => Address::Same(token.clone()),
-                _ => Address::New(*address, self.bind(*address)?, token.clone()),
+                _ => Address::New(*address, self.bind(*address)?, Tasks::start("metrics")?, token.clone()),
             },
         };
         Ok(Prepared { sources: requested.sources, address })
@@ -91,10 +91,10 @@ impl Service {
             (Address::None, _) => self.address = None,
             (Address::Same(token), Some(open)) => open.check.change(token),
             (Address::Same(_), None) => {}
-            (Address::New(address, listener, token), _) => {
+            (Address::New(address, listener, tasks, token), _) => {
                 let check = Arc::new(TokenCheck::new(token));
                 let serves = serve(Bound::Tcp(listener), Arc::clone(&check), Arc::clone(&self.scraper));
-                self.address = Some(Open { address, check, _task: self.tasks.begin(serves) });
+                self.address = Some(Open { address, check, _task: tasks.begin(serves), _tasks: tasks });
             }
         }
     }
@@ -121,14 +121,14 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn an_address_that_a_file_removes_refuses_connections_at_once() -> Result<()> {
+    #[tokio::test]
+    async fn an_address_that_a_file_removes_refuses_connections_at_once() -> Result<()> {
         let name = unix::net::SocketAddr::from_abstract_name(format!("ratelimit-metrics-{}", process::id()))?;
-        let mut service = Service::start(Path::new("/nonexistent"), UnixListener::bind_addr(&name)?, Shown::default())?;
+        let mut service = Service::start(Path::new("/nonexistent"), UnixListener::bind_addr(&name)?, Shown::default());
         for _ in 0..1_000 {
             let listen = Listen { address: (Ipv4Addr::LOCALHOST, 0).into(), token: None };
             let added = service.prepare(&Metrics { listen: Some(listen), sources: 0 })?;
-            let Address::New(_, listener, _) = &added.address else { panic!("nothing listens") };
+            let Address::New(_, listener, ..) = &added.address else { panic!("nothing listens") };
             let address = listener.local_addr()?;
             service.commit(added, Listed::default());
             service.commit(Prepared { sources: 0, address: Address::None }, Listed::default());

@@ -9,8 +9,9 @@ use std::{
 };
 
 use ratelimit_base::text::prefix::Prefix;
-use ratelimit_dataplane::{self as dataplane, sys::lock_holder::Holder};
+use ratelimit_dataplane::{self as dataplane, instance::lock, sys::lock_holder::Holder};
 use ratelimit_protocol::stops::{Events, Stop};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{
     folder::{DAEMON, METRICS, folder},
@@ -101,6 +102,9 @@ pub fn ask(pins: &Path, name: &str, request: Request) -> Result<Reply, SocketErr
     let _ = stream.set_write_timeout(patience);
     let mut answer = String::new();
     let asked = serde_json::to_string(&request).map_err(io::Error::from).and_then(|line| writeln!(stream, "{line}"));
+    if asked.is_ok() && patience.is_none() && !is_answered(&stream, PATIENCE) {
+        lock::say_holder(pins);
+    }
     let mut reader = BufReader::new(stream);
     let read = asked.and_then(|()| reader.read_line(&mut answer));
     if let (Err(error), Request::Rules(..)) = (&read, &request)
@@ -111,6 +115,13 @@ pub fn ask(pins: &Path, name: &str, request: Request) -> Result<Reply, SocketErr
     // A process that ends keeps the connection open until it holds nothing of the instance.
     let _ = io::copy(&mut reader, &mut io::sink());
     read.ok().and_then(|_| serde_json::from_str(&answer).ok()).ok_or(SocketError::NoAnswer)
+}
+
+/// Waits for the begin of an answer. Returns whether it has come, or cannot come.
+fn is_answered(stream: &UnixStream, patience: Duration) -> bool {
+    let mut answered = [PollFd::new(stream, PollFlags::IN)];
+    let patience = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: 0 };
+    poll(&mut answered, Some(&patience)) != Ok(0)
 }
 
 /// Returns the file that the daemon keeps in force. Returns None without a daemon, and while it does not answer.

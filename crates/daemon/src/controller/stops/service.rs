@@ -1,4 +1,4 @@
-//! The thread that answers applications, and changes of its socket.
+//! The thread that answers applications while the file has the table, and changes of its socket.
 
 use std::{os::unix::net::UnixListener as Listener, path::Path, sync::Arc};
 
@@ -25,7 +25,6 @@ pub struct Service {
     desk: Desk,
     shown: Shown,
     open: Option<Open>,
-    tasks: Tasks,
 }
 
 /// The table of a file. Every step that can fail is done.
@@ -42,26 +41,27 @@ enum Socket {
     /// The one that is open gets this group.
     Given(Group),
     /// A new one opens.
-    New(Bound),
+    New(Bound, Tasks),
 }
 
 /// A socket that is served. Dropping it closes and removes the socket.
 struct Open {
     stops: Stops,
-    /// It ends before the file is removed.
+    /// It ends before the thread, and before the file is removed.
     _task: Task,
+    _tasks: Tasks,
     _file: File,
 }
 
 impl Service {
-    /// Starts without a socket, for the instance with these pins.
-    pub fn start(pins: &Path) -> Result<Self> {
-        let tasks = Tasks::start("stops")?;
+    /// Starts without a socket, for the instance with these pins. What begins and ends limits runs in the runtime of the
+    /// caller, also without the table, because a daemon before can have left some.
+    pub fn start(pins: &Path) -> Self {
         let shown = Shown::default();
         let (begins, begun) = unbounded_channel();
         let desk = Desk::of(Judge::of(pins, Arc::clone(&shown), begins));
-        tasks.run(Writer::of(pins, &desk).run(begun));
-        Ok(Self { desk, shown, open: None, tasks })
+        tokio::spawn(Writer::of(pins, &desk).run(begun));
+        Self { desk, shown, open: None }
     }
 
     /// Returns the place of the counts, for other threads.
@@ -97,7 +97,10 @@ impl Service {
             (Some(new), Some(old)) if new.socket == old.socket => {
                 Socket::Given(Group::of(new.group.as_deref()).context("stops")?)
             }
-            (Some(new), _) => Socket::New(group_socket::bind(&new.socket, new.group.as_deref()).context("stops")?),
+            (Some(new), _) => {
+                let bound = group_socket::bind(&new.socket, new.group.as_deref()).context("stops")?;
+                Socket::New(bound, Tasks::start("stops")?)
+            }
             (None, _) => Socket::Same,
         };
         Ok(Prepared { changes: changes(open, stops), stops: stops.cloned(), socket })
@@ -112,7 +115,9 @@ impl Service {
             return changes;
         };
         match (socket, &mut self.open) {
-            (Socket::New(Bound { listener, file }), _) => self.open = Some(self.serve(stops, listener, file)),
+            (Socket::New(Bound { listener, file }, tasks), _) => {
+                self.open = Some(self.serve(stops, listener, file, tasks));
+            }
             (Socket::Given(group), Some(open)) => {
                 let given = group_socket::give(&stops.socket, &group);
                 // The next reload gives it again.
@@ -126,13 +131,13 @@ impl Service {
         changes
     }
 
-    fn serve(&self, stops: Stops, listener: Listener, file: File) -> Open {
+    fn serve(&self, stops: Stops, listener: Listener, file: File, tasks: Tasks) -> Open {
         let judge = self.desk.judge();
-        let task = self.tasks.begin(async move {
+        let task = tasks.begin(async move {
             if let Ok(listener) = UnixListener::from_std(listener) {
                 serve(listener, judge).await;
             }
         });
-        Open { stops, _task: task, _file: file }
+        Open { stops, _task: task, _tasks: tasks, _file: file }
     }
 }

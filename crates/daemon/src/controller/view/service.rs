@@ -1,4 +1,4 @@
-//! The thread that answers, and changes of its socket.
+//! The thread that answers while the file has the table, and changes of its socket.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,7 +27,6 @@ use crate::{
 pub struct Service {
     pins: PathBuf,
     open: Option<Open>,
-    tasks: Tasks,
     desk: Arc<Desk>,
 }
 
@@ -43,23 +42,22 @@ enum Socket {
     Same,
     /// The one that is open gets another group.
     Given(Group),
-    New(Bound),
+    New(Bound, Tasks),
 }
 
 /// A socket that is served. Dropping it closes and removes the socket.
 struct Open {
     view: View,
-    /// It ends before the file is removed.
+    /// It ends before the thread, and before the file is removed.
     _task: Task,
+    _tasks: Tasks,
     _file: File,
 }
 
 impl Service {
-    /// Starts without a socket, for the instance with these pins.
-    pub fn start(pins: &Path) -> Result<Self> {
-        let (tasks, desk) = (Tasks::start("view")?, Arc::new(Desk::new(ssh::Origin::of_this_process())));
-        tasks.run(Arc::clone(&desk).watch(pins.to_owned()));
-        Ok(Self { pins: pins.to_owned(), open: None, tasks, desk })
+    /// Returns a service without a socket, for the instance with these pins.
+    pub fn of(pins: &Path) -> Self {
+        Self { pins: pins.to_owned(), open: None, desk: Arc::new(Desk::new(ssh::Origin::of_this_process())) }
     }
 
     /// Prepares the table of a file: does every step that can fail, and changes nothing that is served.
@@ -68,7 +66,8 @@ impl Service {
         let is_same_path = view.zip(open).is_some_and(|(new, old)| new.socket == old.socket);
         let socket = match view {
             Some(new) if !is_same_path => {
-                Socket::New(group_socket::bind(&new.socket, new.group.as_deref()).context("view")?)
+                let bound = group_socket::bind(&new.socket, new.group.as_deref()).context("view")?;
+                Socket::New(bound, Tasks::start("view")?)
             }
             Some(new) if open != view => Socket::Given(Group::of(new.group.as_deref()).context("view")?),
             _ => Socket::Same,
@@ -86,14 +85,15 @@ impl Service {
         };
         let mut allows = view.changes;
         match (socket, &mut self.open) {
-            (Socket::New(Bound { listener, file }), _) => {
+            (Socket::New(Bound { listener, file }, tasks), _) => {
+                tasks.run(Arc::clone(&self.desk).watch(self.pins.clone()));
                 let reader = Arc::new(Reader::of(&self.pins, &self.desk));
-                let task = self.tasks.begin(async move {
+                let task = tasks.begin(async move {
                     if let Ok(listener) = UnixListener::from_std(listener) {
                         serve(listener, reader).await;
                     }
                 });
-                self.open = Some(Open { view, _task: task, _file: file });
+                self.open = Some(Open { view, _task: task, _tasks: tasks, _file: file });
             }
             (Socket::Given(group), Some(open)) => {
                 let given = group_socket::give(&view.socket, &group);
@@ -137,7 +137,7 @@ mod tests {
         let socket = folder.join("socket");
         let view =
             |group: Option<&str>| View { socket: socket.clone(), group: group.map(str::to_owned), changes: false };
-        let mut service = Service::start(&folder).unwrap();
+        let mut service = Service::of(&folder);
         let prepared = service.prepare(Some(&view(None))).unwrap();
         service.commit(prepared);
         let group = || fs::metadata(&socket).unwrap().gid();
