@@ -6,7 +6,7 @@
 pub mod certificate_end;
 #[cfg(feature = "certificates")]
 pub mod certificates;
-#[cfg(feature = "fetch")]
+#[cfg(feature = "address")]
 pub mod fetch;
 #[cfg(feature = "system")]
 pub mod files;

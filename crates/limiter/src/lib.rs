@@ -4,7 +4,7 @@
 //! limits for packets, and those that only requests can have. It does no I/O and reads no clock.
 //!
 //! ```
-//! use ratelimit::check::{Algorithm, Limit, Limiter, Rate, Rule};
+//! use ratelimit_limiter::{Algorithm, Limit, Limiter, Rate, Rule};
 //!
 //! const SECOND: u64 = 1_000_000_000;
 //! let per_minute = Limit::new(Rate { amount: 3, period: 60 * SECOND }, None, Algorithm::SlidingLog)?;

@@ -1,17 +1,22 @@
 //! The command line. This folder parses arguments, calls the layers below, and prints. What changes an instance belongs
 //! to `controller` and `dataplane`. Each command has one file. It does one thing and prints the result.
 
+#[cfg(not(all(feature = "fleet", feature = "server", feature = "top")))]
+mod absent;
 mod completions;
 mod daemon;
+#[cfg(feature = "fleet")]
 mod fleet;
 mod lists;
 mod manual;
 mod parse_error;
 mod print;
 mod program;
+#[cfg(feature = "server")]
 mod requests;
 mod rules;
 mod show;
+#[cfg(feature = "top")]
 mod top;
 
 use std::{
@@ -27,14 +32,27 @@ use ratelimit_daemon::{controller::events::changes, ssh};
 use ratelimit_dataplane::{VERSION, instance::lock, pins::layout::PINS, sys::namespace};
 
 use self::{
-    daemon::{check, reload, run, save, serve},
+    daemon::{check, reload, run, save},
     print::{
         answer::Answer,
         output::{self, Output},
     },
     program::{attach, confirm, detach, set, upgrade},
     rules::{access, cost, limit},
-    show::{doctor, events, metrics, replay, sources, status, suggest, usage, why},
+    show::{doctor, events, metrics, replay, sources, status, suggest, why},
+};
+
+#[cfg(not(feature = "fleet"))]
+use self::absent::Arguments as FleetCommand;
+#[cfg(not(feature = "server"))]
+use self::absent::{Arguments as ServeArguments, Arguments as RulesCommand, Arguments as UsageArguments};
+#[cfg(feature = "fleet")]
+use self::fleet::Command as FleetCommand;
+#[cfg(feature = "server")]
+use self::{
+    daemon::serve::{self, Arguments as ServeArguments},
+    requests::Command as RulesCommand,
+    show::usage::{self, Arguments as UsageArguments},
 };
 
 /// Limits how many packets and bytes each source may send. The kernel drops the rest before the network stack sees it.
@@ -120,14 +138,14 @@ enum Command {
     ///
     /// Answers by HTTP whether a client may make a request, by the rules of a file. Needs no privileges. SIGHUP
     /// makes it read the file again, and SIGTERM ends it after the calls that have begun.
-    Serve(serve::Arguments),
+    Serve(ServeArguments),
     /// Read and change the rules of `ratelimit serve` while it runs
-    #[command(subcommand)]
-    Rules(requests::Command),
-    Usage(usage::Arguments),
+    #[cfg_attr(feature = "server", command(subcommand))]
+    Rules(RulesCommand),
+    Usage(UsageArguments),
     /// Show the fleet that this host shares limits with, and change its shared rules
-    #[command(subcommand)]
-    Fleet(fleet::Command),
+    #[cfg_attr(feature = "fleet", command(subcommand))]
+    Fleet(FleetCommand),
     /// Print the daemon's metrics once, in the format of Prometheus
     Metrics,
     /// List the problems of a configuration file; changes nothing
@@ -191,6 +209,7 @@ impl Command {
             Self::Allow(command) => !matches!(command, access::AllowCommand::List(_)),
             Self::Deny(command) => !matches!(command, access::DenyCommand::List(_)),
             Self::List(command) => matches!(command, lists::Command::Set { .. } | lists::Command::Del { .. }),
+            #[cfg(feature = "fleet")]
             Self::Fleet(command) => command.is_change(),
             Self::Cost(command) => !matches!(command, cost::Command::List),
             _ => false,
@@ -269,16 +288,27 @@ fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
         Command::Cost(command) => cost::run(&command, pins, output),
         Command::Run(arguments) => run::run(&arguments, pins),
         Command::Reload(arguments) => reload::run(&arguments, pins, output),
+        #[cfg(feature = "server")]
         Command::Serve(arguments) => serve::run(&arguments),
+        #[cfg(feature = "server")]
         Command::Rules(command) => requests::run(&command, output),
+        #[cfg(feature = "server")]
         Command::Usage(arguments) => usage::run(&arguments, output),
+        #[cfg(not(feature = "server"))]
+        Command::Serve(_) | Command::Rules(_) | Command::Usage(_) => absent::answer("server"),
         Command::Save => save::run(pins, output),
+        #[cfg(feature = "fleet")]
         Command::Fleet(command) => fleet::run(&command, pins, output),
+        #[cfg(not(feature = "fleet"))]
+        Command::Fleet(_) => absent::answer("fleet"),
         Command::Metrics => metrics::run(pins, output),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::Doctor(arguments) => doctor::run(&arguments, pins, output),
         Command::Status(arguments) => status::run(&arguments, pins, output),
+        #[cfg(feature = "top")]
         Command::Top => top::run(pins, output),
+        #[cfg(not(feature = "top"))]
+        Command::Top => absent::answer("top"),
         Command::Events(arguments) => events::run(&arguments, pins, output),
         Command::Sources(arguments) => sources::run(&arguments, pins, output),
         Command::Suggest(arguments) => suggest::run(&arguments, pins, output),

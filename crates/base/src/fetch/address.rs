@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+#[cfg(feature = "fetch")]
 use rustls::pki_types::ServerName;
 use url::{Host, Url};
 
@@ -58,12 +59,6 @@ impl Address {
         Ok(Self(url))
     }
 
-    /// Returns the address that another one leads to, which can be relative to it.
-    pub(super) fn join(&self, location: &str) -> Option<Self> {
-        let url = self.0.join(location).ok()?;
-        Self::of(url).ok().filter(|address| address.0.as_str().len() <= MOST)
-    }
-
     /// Returns the whole address, with its query.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
@@ -87,6 +82,16 @@ impl Address {
             Some(Host::Ipv6(ip)) => ip.is_loopback(),
             None => false,
         }
+    }
+}
+
+/// What requests need.
+#[cfg(feature = "fetch")]
+impl Address {
+    /// Returns the address that another one leads to, which can be relative to it.
+    pub(super) fn join(&self, location: &str) -> Option<Self> {
+        let url = self.0.join(location).ok()?;
+        Self::of(url).ok().filter(|address| address.0.as_str().len() <= MOST)
     }
 
     /// Returns whether another address has the same protocol, host and port.

@@ -3,9 +3,8 @@
 use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr};
 
 use hyper::{Uri, http::uri::Scheme};
-use rustls::pki_types::ServerName;
 
-use super::error::AddressError;
+use super::{encryption, error::AddressError};
 
 /// The longest path of a socket, in bytes. Linux accepts no longer one.
 const SOCKET: usize = 107;
@@ -20,12 +19,7 @@ pub(super) enum Place {
     /// A socket in the file system.
     Unix(PathBuf),
     /// A host, which is a name or an address, and its port.
-    Tcp {
-        host: String,
-        port: u16,
-        /// The name that its certificate must have. None if connections are not encrypted.
-        name: Option<ServerName<'static>>,
-    },
+    Tcp { host: String, port: u16, is_encrypted: bool },
 }
 
 impl FromStr for Address {
@@ -52,8 +46,10 @@ impl FromStr for Address {
         if host.is_empty() || port == 0 || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
             return Err(other());
         }
-        let name = is_encrypted.then(|| ServerName::try_from(host.clone())).transpose().map_err(|_| other())?;
-        Ok(Self(Place::Tcp { host, port, name }))
+        if is_encrypted && !encryption::can_name(&host) {
+            return Err(other());
+        }
+        Ok(Self(Place::Tcp { host, port, is_encrypted }))
     }
 }
 
@@ -61,7 +57,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Place::Unix(path) => write!(f, "unix:{}", path.display()),
-            Place::Tcp { name: Some(_), .. } => write!(f, "https://{}", self.authority()),
+            Place::Tcp { is_encrypted: true, .. } => write!(f, "https://{}", self.authority()),
             Place::Tcp { .. } => write!(f, "http://{}", self.authority()),
         }
     }
@@ -70,13 +66,13 @@ impl fmt::Display for Address {
 impl Address {
     /// Returns whether connections are encrypted.
     pub fn is_encrypted(&self) -> bool {
-        matches!(self.0, Place::Tcp { name: Some(_), .. })
+        matches!(self.0, Place::Tcp { is_encrypted: true, .. })
     }
 
     /// Returns whether nobody on a network can read what is sent there.
     pub fn is_private(&self) -> bool {
         match &self.0 {
-            Place::Tcp { host, name: None, .. } => {
+            Place::Tcp { host, is_encrypted: false, .. } => {
                 host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
             }
             _ => true,

@@ -24,13 +24,12 @@ use tokio::{
     net::{TcpStream, UnixStream},
     time::sleep,
 };
-use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
 use super::{
     address::{Address, Place},
     backoff::Backoff,
-    encryption,
+    encryption::Encryption,
     error::{CallerError, ConnectError},
     options::Server,
 };
@@ -46,7 +45,7 @@ pub struct Connector(Arc<Target>);
 /// A server, and what encrypts connections to it.
 struct Target {
     address: Address,
-    encryption: Option<TlsConnector>,
+    encryption: Option<Encryption>,
     /// How long to wait for a place in the queue of a socket.
     wait: Duration,
 }
@@ -65,7 +64,7 @@ impl Connector {
         if authority.is_some() && !address.is_encrypted() {
             return Err(CallerError::NotEncrypted(address.to_string()));
         }
-        let encryption = address.is_encrypted().then(|| encryption::connector(authority.as_ref())).transpose()?;
+        let encryption = address.is_encrypted().then(|| Encryption::new(address, authority.as_ref())).transpose()?;
         Ok(Self(Arc::new(Target { address: address.clone(), encryption, wait })))
     }
 
@@ -76,17 +75,14 @@ impl Connector {
         let refused = |error: io::Error| ConnectError::Refused { server: server(), error: error.to_string() };
         let stream: Box<dyn stream::Stream> = match &address.0 {
             Place::Unix(path) => Box::new(to_socket(path, *wait).await.map_err(refused)?),
-            Place::Tcp { host, port, name } => {
+            Place::Tcp { host, port, .. } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(refused)?;
                 stream.set_nodelay(true).map_err(refused)?;
-                match name.as_ref().zip(encryption.as_ref()) {
+                match encryption {
                     None => Box::new(stream),
-                    Some((name, encryption)) => {
-                        let failed = |error: io::Error| ConnectError::Encryption {
-                            server: server(),
-                            error: encryption::problem(&error),
-                        };
-                        Box::new(encryption.connect(name.clone(), stream).await.map_err(failed)?)
+                    Some(encryption) => {
+                        let failed = |error| ConnectError::Encryption { server: server(), error };
+                        encryption.connect(host, stream).await.map_err(failed)?
                     }
                 }
             }

@@ -2,11 +2,15 @@
 
 use std::{io, sync::Arc};
 
-use ratelimit_base::{text::excerpt::excerpt, trust};
-use rustls::{AlertDescription, CertificateError, Error, RootCertStore};
+use ratelimit_base::{stream::Stream, text::excerpt::excerpt, trust};
+use rustls::{AlertDescription, CertificateError, Error, RootCertStore, pki_types::ServerName};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::error::{AuthorityError, CallerError, EncryptionError};
+use super::{
+    address::Address,
+    error::{AuthorityError, CallerError, EncryptionError},
+};
 
 /// The authorities whose certificates a caller accepts.
 #[derive(Debug, Clone)]
@@ -28,14 +32,32 @@ impl Authority {
     }
 }
 
-/// Returns what encrypts connections to a server of these authorities, or of those of the system.
-pub(super) fn connector(authority: Option<&Authority>) -> Result<TlsConnector, CallerError> {
-    let Authority(trusted) = authority.map_or_else(Authority::of_system, |authority| Ok(authority.clone()))?;
-    trust::connector(trusted).ok_or(CallerError::NoAuthority)
+/// What encrypts connections to a server.
+#[derive(Clone)]
+pub(super) struct Encryption(TlsConnector);
+
+impl Encryption {
+    /// Encrypts connections to a server of these authorities, or of those of the system.
+    pub(super) fn new(_: &Address, authority: Option<&Authority>) -> Result<Self, CallerError> {
+        let Authority(trusted) = authority.map_or_else(Authority::of_system, |authority| Ok(authority.clone()))?;
+        trust::connector(trusted).map(Self).ok_or(CallerError::NoAuthority)
+    }
+
+    /// Agrees on keys with the server of this name.
+    pub(super) async fn connect(&self, host: &str, stream: TcpStream) -> Result<Box<dyn Stream>, EncryptionError> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| EncryptionError::NoName)?;
+        let stream = self.0.connect(name, stream).await.map_err(|error| problem(&error))?;
+        Ok(Box::new(stream))
+    }
+}
+
+/// Returns whether a certificate can have the name of this host.
+pub(super) fn can_name(host: &str) -> bool {
+    ServerName::try_from(host).is_ok()
 }
 
 /// Returns why keys could not be agreed.
-pub(super) fn problem(error: &io::Error) -> EncryptionError {
+fn problem(error: &io::Error) -> EncryptionError {
     let Some(cause) = error.get_ref().and_then(|error| error.downcast_ref::<Error>()) else {
         return EncryptionError::Closed(error.to_string());
     };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "tls")]
 use ratelimit_base::trust::Problem;
 use thiserror::Error;
 
@@ -25,6 +26,7 @@ pub enum AddressError {
 pub struct TokenError;
 
 /// Reason why an authority is not accepted.
+#[cfg(feature = "tls")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(transparent)]
 pub struct AuthorityError(#[from] pub(super) Problem);
@@ -44,6 +46,9 @@ pub enum CallerError {
     /// An authority for a connection without a certificate.
     #[error("{0}: the connection is not encrypted, so no authority is needed: use https://, or name no authority")]
     NotEncrypted(String),
+    /// An encrypted server, in a build without encryption.
+    #[error("an address begins with https://, but ratelimit-client is built without `tls`: add this feature")]
+    WithoutTls,
     /// No authority at all.
     #[error("this system trusts no authority: name that of the server (--ca, or `with_authority` in a program)")]
     NoAuthority,

@@ -6,7 +6,7 @@
 //! ```no_run
 //! use std::time::Duration;
 //!
-//! use ratelimit::caller::{Authority, Caller, Options, Question, Server};
+//! use ratelimit_client::caller::{Authority, Caller, Options, Question, Server};
 //!
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 //! let authority = Authority::of_pem(&std::fs::read("/etc/ratelimit/ca.pem")?)?;
@@ -41,7 +41,7 @@
 //! - A server that fails is left out for 100 ms. This time doubles with each failure, up to 30 s, and is cut by up to a half
 //!   at random. Then one request at a time probes the server.
 //! - A question that no server can read is no failure of the server.
-//! - A connection to `https://` uses TLS 1.2 or 1.3. A token never goes over a network without encryption.
+//! - A connection to `https://` uses TLS 1.2 or 1.3, and needs the feature `tls`. A token never goes over a network without encryption.
 
 mod address;
 mod answer;
@@ -49,6 +49,10 @@ mod backoff;
 mod balance;
 mod client;
 mod connector;
+#[cfg(feature = "tls")]
+mod encryption;
+#[cfg(not(feature = "tls"))]
+#[path = "absent_encryption.rs"]
 mod encryption;
 mod error;
 mod options;
@@ -63,14 +67,13 @@ pub use self::{
     answer::{Answer, Answers},
     balance::Balance,
     client::Caller,
-    encryption::Authority,
-    error::{
-        AddressError, AuthorityError, CallerError, ConnectError, EncryptionError, MOST_SERVERS, TokenError, Undecided,
-    },
+    error::{AddressError, CallerError, ConnectError, EncryptionError, MOST_SERVERS, TokenError, Undecided},
     options::{Options, Server},
     question::Question,
     token::Token,
 };
+#[cfg(feature = "tls")]
+pub use self::{encryption::Authority, error::AuthorityError};
 
 #[cfg(test)]
 mod tests;

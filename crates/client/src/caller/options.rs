@@ -28,6 +28,7 @@ impl Server {
     }
 
     /// Returns the server with the authority of its certificate. Those of the system are not trusted then.
+    #[cfg(feature = "tls")]
     #[must_use]
     pub fn with_authority(self, authority: Authority) -> Self {
         Self { authority: Some(authority), ..self }

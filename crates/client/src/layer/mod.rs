@@ -8,10 +8,8 @@
 //! use std::sync::Arc;
 //!
 //! use axum::{Router, body::Body, extract::Request, routing::post};
-//! use ratelimit::{
-//!     check::{Algorithm, Limit, Limiter, Rate, Rule},
-//!     layer::{Clock, Current, RateLimit, too_many_requests},
-//! };
+//! use ratelimit_client::layer::{Clock, Current, RateLimit, too_many_requests};
+//! use ratelimit_limiter::{Algorithm, Limit, Limiter, Rate, Rule};
 //!
 //! let per_minute = Limit::new(Rate { amount: 3, period: 60_000_000_000 }, None, Algorithm::SlidingLog)?;
 //! let rule = Rule::new("create-url", [per_minute])?.with_values("method", ["POST"]).by(["user"]);

@@ -30,13 +30,13 @@ use ratelimit_base::{
 };
 use ratelimit_common::{identity::service::Service, maps::control::IPV6_PREFIX_DEFAULT};
 use ratelimit_dataplane::{attach::attachment::Mode, program::loader::RequestedSettings};
-use ratelimit_fleet::table::{self as fleet, Fleet};
 use serde::{Deserialize, Serialize};
 use toml::de::DeTable;
 
 use self::{
     daemon::{
         crowdsec::{self, CrowdSec},
+        fleet::{self, Fleet},
         metrics::{self, Metrics},
         state::{self, StateFile},
         stops::{self, Stops},
@@ -227,7 +227,7 @@ fn read_top(
     }
     config.requests = requests(top);
     config.fleet = fleet::read(top);
-    config.requested.leases = config.fleet.as_ref().is_some_and(|fleet| fleet.accepts.limits).then_some(true);
+    config.requested.leases = config.fleet.as_ref().is_some_and(Fleet::takes_shares).then_some(true);
     config.requested.divide = config.fleet.as_ref().is_some_and(Fleet::divides_bursts).then_some(true);
     let has_capacity =
         config.interfaces.iter().any(|interface| interface.capacity.is_some_and(|capacity| capacity != 0));

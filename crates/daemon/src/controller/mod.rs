@@ -4,10 +4,22 @@
 pub mod change;
 pub mod confirm;
 mod connections;
+#[cfg(feature = "crowdsec")]
+pub mod crowdsec;
+#[cfg(not(feature = "crowdsec"))]
+#[path = "absent/crowdsec.rs"]
 pub mod crowdsec;
 pub mod daemon;
+#[cfg(feature = "lists")]
+pub mod downloads;
+#[cfg(not(feature = "lists"))]
+#[path = "absent/downloads.rs"]
 pub mod downloads;
 pub mod events;
+#[cfg(feature = "fleet")]
+pub mod fleet;
+#[cfg(not(feature = "fleet"))]
+#[path = "absent/fleet.rs"]
 pub mod fleet;
 pub mod group_socket;
 pub mod metrics;

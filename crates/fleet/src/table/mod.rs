@@ -65,6 +65,18 @@ impl Fleet {
         all.into_iter().filter_map(|(key, differs)| differs.then_some(key)).collect()
     }
 
+    /// Returns whether this host takes shares of limits.
+    #[must_use]
+    pub fn takes_shares(&self) -> bool {
+        self.accepts.limits
+    }
+
+    /// Returns where the engine is, in words.
+    #[must_use]
+    pub fn engine_text(&self) -> String {
+        self.engine.to_string()
+    }
+
     /// Returns whether hosts divide the burst of a new source.
     #[must_use]
     pub fn divides_bursts(&self) -> bool {

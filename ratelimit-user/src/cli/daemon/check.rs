@@ -16,13 +16,9 @@ use ratelimit_daemon::{
     controller::socket::request::ago,
 };
 use ratelimit_dataplane::{Error, attach::refusal, sys::interface};
-use ratelimit_server::{
-    config::{self as requests, Requests},
-    serve,
-};
 use serde::Serialize;
 
-use super::{REQUEST_TABLES, warnings};
+use super::{REQUEST_TABLES, serve_tables::ServeTables, warnings};
 use crate::cli::{
     print::{
         answer::Answer,
@@ -93,12 +89,12 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             }
             let host = arguments.host.then(|| on_host(&config)).transpose()?;
             let skipped = config.lists.iter().flat_map(skipped).collect();
-            let requests = requests::read(&arguments.file)?;
-            let is_for_serve = requests.has_table || requests.console.is_some() || config.requests != 0;
+            let ServeTables { is_for_serve, warnings: of_serve, problems: serve } =
+                ServeTables::read(&arguments.file, &config)?;
             let limits_nothing = config.interfaces.is_empty() && !is_for_serve;
-            let mut warnings = warnings::of(&config, &requests, SystemTime::now());
+            let mut warnings = warnings::of(&config, SystemTime::now());
+            warnings.extend(of_serve);
             warnings.extend(config.lists.iter().filter_map(not_fetched));
-            let serve = of_serve(&requests, &mut warnings);
             for warning in &warnings {
                 writeln!(io::stderr(), "ratelimit: warning: {file}: {}", escaped(warning))?;
             }
@@ -153,15 +149,6 @@ fn content(config: &Config, is_for_serve: bool) -> String {
         [interfaces.unwrap_or_else(|| "0 interfaces".to_owned()), rules.unwrap_or_else(|| "0 rules".to_owned())];
     let more: String = [lists, of_requests].into_iter().flatten().map(|part| format!(", and {part}")).collect();
     format!("{interfaces} and {rules}{more}")
-}
-
-/// Returns why `ratelimit serve` could not serve, although the text of the file is good. Adds why clients would refuse its
-/// certificate to `warnings`.
-fn of_serve(requests: &Requests, warnings: &mut Vec<String>) -> Vec<String> {
-    let nothing = requests.has_table.then(|| serve::check(requests).err()).flatten();
-    let certificate = requests.encryption.as_ref().map(serve::check_certificate).transpose();
-    warnings.extend(certificate.iter().flatten().flatten().cloned());
-    nothing.into_iter().chain(certificate.err()).collect()
 }
 
 /// Returns how old the copy of a list on a server is.

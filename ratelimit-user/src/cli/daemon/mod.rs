@@ -4,11 +4,13 @@ pub(crate) mod check;
 pub(crate) mod reload;
 pub(crate) mod run;
 pub(crate) mod save;
+#[cfg(feature = "server")]
 pub(crate) mod serve;
+#[cfg(feature = "server")]
+mod serve_tables;
+#[cfg(not(feature = "server"))]
+#[path = "absent_serve_tables.rs"]
+mod serve_tables;
 mod warnings;
 
-use ratelimit_daemon::config::RequestTables;
-use ratelimit_server::config as requests;
-
-/// How the configuration file is checked for requests.
-pub(crate) const REQUEST_TABLES: RequestTables = requests::checked;
+pub(crate) use self::serve_tables::REQUEST_TABLES;

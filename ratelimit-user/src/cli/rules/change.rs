@@ -64,6 +64,7 @@ pub(crate) fn set(instance: &mut Instance, requests: Vec<Request>, force: bool) 
 
 /// Returns the rule in force, its end and what it has replaced, in a line. Also whether it is as requested and has
 /// replaced nothing, so that its deletion undoes the change.
+#[cfg(feature = "top")]
 pub(crate) fn line(set: &InForce, text: &str, life: Option<Duration>) -> (String, bool) {
     let InForce { rule, replaced, .. } = set;
     let change = Change::of((), rule, replaced, life);

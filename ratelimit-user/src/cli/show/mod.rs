@@ -7,5 +7,6 @@ pub(crate) mod replay;
 pub(crate) mod sources;
 pub(crate) mod status;
 pub(crate) mod suggest;
+#[cfg(feature = "server")]
 pub(crate) mod usage;
 pub(crate) mod why;

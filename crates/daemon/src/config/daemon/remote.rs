@@ -8,7 +8,7 @@ use std::{
 };
 
 use ratelimit_base::{
-    fetch::{Address, Trust},
+    fetch::Address,
     files::{
         named::{self as file, Readers},
         secret,
@@ -140,7 +140,24 @@ pub(in crate::config) fn read(table: &Table<'_>, others: &[&str], name: &str) ->
             value.wrong(message);
         }
     };
-    let address = options.url?;
+    let address = options.url.clone()?;
+    #[cfg(not(feature = "lists"))]
+    {
+        wrong("url", super::absent("lists"));
+        return None;
+    }
+    #[cfg(feature = "lists")]
+    fetched(options, address, name, &wrong)
+}
+
+/// Checks the keys of a list that is fetched from this address. `wrong` adds a problem of a key.
+#[cfg(feature = "lists")]
+fn fetched(
+    options: RemoteOptions,
+    address: Address,
+    name: &str,
+    wrong: &dyn Fn(&str, String),
+) -> Option<(Remote, PathBuf)> {
     let is_open = address.is_open();
     if is_open && options.allow_http != Some(Switch::On) {
         wrong("url", "anybody on the way could change the list: use https://, or add allow-http = true".to_owned());
@@ -162,12 +179,13 @@ pub(in crate::config) fn read(table: &Table<'_>, others: &[&str], name: &str) ->
 }
 
 /// Reads the authorities of a server.
+#[cfg(feature = "lists")]
 fn authorities(path: &Path, address: &Address) -> Result<Vec<u8>, String> {
     if !address.is_encrypted() {
         return Err("the connection is not encrypted: write https:// in url, or remove this key".to_owned());
     }
     let pem = file::read(path, MOST, Readers::All)?;
-    Trust::of_pem(&pem).map(|_| pem).map_err(|problem| problem.to_string())
+    ratelimit_base::fetch::Trust::of_pem(&pem).map(|_| pem).map_err(|problem| problem.to_string())
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

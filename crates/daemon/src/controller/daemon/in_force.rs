@@ -9,9 +9,9 @@ use ratelimit_dataplane::{
     program::{loader::Settings, values::values},
     sys::interface::{self, is_there},
 };
-use ratelimit_fleet::table::Fleet;
 
 use super::feeds::Feed;
+use crate::config::daemon::fleet::Fleet;
 use crate::{
     config::{self, Config, daemon::state::StateFile},
     controller::{

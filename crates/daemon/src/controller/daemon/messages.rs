@@ -2,8 +2,8 @@
 
 use ratelimit_base::notify::journal::Level;
 use ratelimit_dataplane::{Error, debts::restore::Restored, program::values::Difference};
-use ratelimit_fleet::table::Fleet;
 
+use crate::config::daemon::fleet::Fleet;
 use crate::{
     config::PlannedList,
     controller::{
@@ -85,8 +85,8 @@ pub(super) fn text(applied: &Applied) -> String {
 pub(super) fn fleet_change(before: Option<&Fleet>, now: Option<&Fleet>) -> Option<String> {
     match (before, now) {
         (None, None) => None,
-        (None, Some(now)) => Some(format!("fleet joined: {}", now.engine)),
-        (Some(before), None) => Some(format!("fleet left: {}", before.engine)),
+        (None, Some(now)) => Some(format!("fleet joined: {}", now.engine_text())),
+        (Some(before), None) => Some(format!("fleet left: {}", before.engine_text())),
         (Some(before), Some(now)) => {
             let keys = before.differences(now);
             (!keys.is_empty()).then(|| format!("fleet changed: {}", keys.join(", ")))

@@ -105,8 +105,11 @@ impl Scraper {
         let stops = self.shown.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
         page.extend(families::of_stops(&stops));
         page.extend(families::of_remote(&self.shown.lists.lists()));
-        let crowdsec = self.shown.crowdsec.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        page.extend(crowdsec.iter().flat_map(families::of_crowdsec));
+        #[cfg(feature = "crowdsec")]
+        {
+            let crowdsec = self.shown.crowdsec.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            page.extend(crowdsec.iter().flat_map(families::of_crowdsec));
+        }
         // A command may be replacing the instance, so a second try follows a failure.
         let instance = self.instance(&daemon).or_else(|_| self.instance(&daemon));
         page.extend([

@@ -18,7 +18,8 @@ fn table(url: &str, lines: &str) -> CrowdSec {
 /// Returns a bouncer without an instance, which has asked for all decisions.
 fn bouncer() -> Bouncer {
     let (events, _) = channel();
-    let mut bouncer = Bouncer::of(Path::new("/nonexistent/ratelimit"), ssh::Origin::of_this_process(), events, Shown::default());
+    let mut bouncer =
+        Bouncer::of(Path::new("/nonexistent/ratelimit"), ssh::Origin::of_this_process(), events, Shown::default());
     bouncer.follow(Some(table("http://127.0.0.1:1", "")));
     assert_eq!(bouncer.asked, Some(Question::All));
     bouncer

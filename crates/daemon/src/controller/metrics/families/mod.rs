@@ -17,11 +17,13 @@ mod traffic;
 
 use ratelimit_dataplane::{Error, instance::read_only::View};
 
+#[cfg(feature = "crowdsec")]
+pub(super) use self::daemon::crowdsec::families as of_crowdsec;
 pub(super) use self::{
     build::families as of_build,
     daemon::{
-        crowdsec::families as of_crowdsec, fleet::families as of_fleet, lists::families as of_remote,
-        process::families as of_process, reloads::Reloads, stops::families as of_stops,
+        fleet::families as of_fleet, lists::families as of_remote, process::families as of_process, reloads::Reloads,
+        stops::families as of_stops,
     },
     top::Reported,
 };

@@ -1,5 +1,6 @@
 //! The daemon itself: its process, its reloads, its part in a fleet and CrowdSec.
 
+#[cfg(feature = "crowdsec")]
 pub(in crate::controller::metrics) mod crowdsec;
 pub(in crate::controller::metrics) mod fleet;
 pub(in crate::controller::metrics) mod lists;
