@@ -12,8 +12,8 @@ use anyhow::{Context as _, Result, ensure};
 const GIVEN: &str = "SOURCE_COMMIT";
 
 /// What the product is built from. Other files have no effect on it.
-const SOURCES: [&str; 6] =
-    ["Cargo.lock", "Cargo.toml", "ratelimit-build", "ratelimit-common", "ratelimit-ebpf", "ratelimit-user"];
+const SOURCES: [&str; 7] =
+    ["Cargo.lock", "Cargo.toml", "crates", "ratelimit-build", "ratelimit-common", "ratelimit-ebpf", "ratelimit-user"];
 
 /// Digits of a commit in the version.
 const DIGITS: usize = 12;

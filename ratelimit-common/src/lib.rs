@@ -4,6 +4,7 @@
 //! changes only together with [`maps::control::ABI_VERSION`]. A field whose meaning changes gets another name, because
 //! versions copy fields by name.
 #![no_std]
+#![warn(missing_docs)]
 
 #[cfg(any(test, feature = "user"))]
 extern crate std;

@@ -2,6 +2,8 @@
 //! asks the limiter within a service instead. It must not contain anything of packets or stores, so that an application
 //! compiles little; applications use it, and so does the command `ratelimit`.
 
+#![warn(missing_docs)]
+
 pub mod caller;
 pub mod layer;
 pub mod wire;

@@ -1,4 +1,5 @@
-//! The program, its links and its maps. No other room knows aya, netlink and bpffs.
+//! Loads the program, attaches it, and reads and writes its maps. It alone knows aya, netlink and the BPF file system, and
+//! carries the kernel object; it must not contain clap, HTTP or Redis. The daemon and the command `ratelimit` use it.
 
 pub mod attach;
 pub mod debts;

@@ -1,7 +1,8 @@
 //! Limits for requests: may this client do this now?
 //!
 //! Applications, gateways and proxies ask the [`Limiter`] before they serve a request. It has the algorithms of the
-//! limits for packets, and those that only requests can have. It does no I/O and reads no clock.
+//! limits for packets, and those that only requests can have. It does no I/O, reads no clock, and must contain nothing of
+//! ratelimit but `ratelimit-common`. The server for requests uses it, and so do applications that limit by themselves.
 //!
 //! ```
 //! use ratelimit_limiter::{Algorithm, Limit, Limiter, Rate, Rule};
@@ -24,6 +25,8 @@
 //! assert!(limiter.check(&[("operation", "deleteURL"), ("user", "17")], 1, 10 * SECOND).is_allowed);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+
+#![warn(missing_docs)]
 
 mod active;
 mod ask;
