@@ -40,6 +40,19 @@ impl Mapped {
         }
     }
 
+    /// Returns all bytes.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        // SAFETY: the memory is readable until it is unmapped, and no program runs on it meanwhile.
+        unsafe { std::slice::from_raw_parts(self.start.cast::<u8>(), self.length) }.to_vec()
+    }
+
+    /// Writes all bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.length, "not the bytes of this array");
+        // SAFETY: the memory is ours to write until it is unmapped, and both are as long.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.cast::<u8>(), self.length) };
+    }
+
     /// Sets every entry to zero.
     pub(crate) fn zero(&mut self) {
         // SAFETY: the memory is ours to write until it is unmapped, and programs accept any word in it.

@@ -2,13 +2,20 @@
 //! interface. Programs on interfaces with traffic are in `traffic`.
 
 pub(crate) mod clock;
+mod contents;
 pub(crate) mod debts;
 pub(crate) mod empty;
 pub(crate) mod layout_12;
+mod loaded;
 mod mapped;
 pub(crate) mod old_maps;
 pub(crate) mod runner;
 pub(crate) mod walker;
+
+use std::{
+    ops::{Deref, DerefMut},
+    thread,
+};
 
 use aya::{
     Ebpf,
@@ -37,9 +44,10 @@ use ratelimit_sandbox::Attached;
 
 use self::{
     clock::{Clock, coarse},
+    loaded::Loaded,
     mapped::Mapped,
 };
-use crate::{Namespace, Runner, Sandbox, Verdict, delete_rule, set_rule};
+use crate::{Runner, Sandbox, Verdict, delete_rule, set_rule};
 
 /// A policy slot that no rule uses, for policies that a test writes itself.
 const TEST_SLOT: PolicyId = 100;
@@ -47,14 +55,37 @@ const TEST_SLOT: PolicyId = 100;
 /// Seed of programs under an injected clock, so that a test uses the same cells each time.
 const SEED: [u64; 4] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
 
-/// The program and its maps, attached to no interface with traffic.
+/// The program and its maps, attached to no interface with traffic. It was loaded for this test, or for an earlier one with
+/// the same settings; then its maps are as they were before the first packet.
 pub struct Bytecode {
-    pub(crate) ebpf: Ebpf,
+    /// There until it is dropped.
+    loaded: Option<Loaded>,
     settings: Settings,
     attached: Vec<Attached>,
-    _namespace: Namespace,
-    /// The maps, to set rules and to read.
-    pub tables: Tables,
+    /// Whether the next test may use it. Not after packets of a network, which may still be under way.
+    is_whole: bool,
+}
+
+impl Deref for Bytecode {
+    type Target = Loaded;
+
+    fn deref(&self) -> &Loaded {
+        self.loaded.as_ref().expect("dropped")
+    }
+}
+
+impl DerefMut for Bytecode {
+    fn deref_mut(&mut self) -> &mut Loaded {
+        self.loaded.as_mut().expect("dropped")
+    }
+}
+
+impl Drop for Bytecode {
+    fn drop(&mut self) {
+        if let Some(loaded) = self.loaded.take().filter(|_| self.is_whole && !thread::panicking()) {
+            loaded.leave(self.settings);
+        }
+    }
 }
 
 impl Bytecode {
@@ -100,14 +131,7 @@ impl Bytecode {
     }
 
     fn new(settings: Settings) -> Self {
-        let mut ebpf = loader::load(&settings, None).expect("cannot load the program; run `cargo xtask test` as root");
-        let tables = Tables::of(&mut ebpf, &settings).expect("cannot prepare the maps");
-        // Repeated runs of an attached program do not wait for the kernel's dispatcher. It is attached to the loopback
-        // of a separate network namespace, which ends with it.
-        let (namespace, _) = Namespace::pair();
-        let program = loader::program(&mut ebpf, &settings, FirstHeader::Ethernet).expect("the object has no program");
-        namespace.run(|| program.attach("lo", XdpMode::Skb)).expect("cannot attach to the loopback interface");
-        Self { ebpf, settings, attached: Vec::new(), tables, _namespace: namespace }
+        Self { loaded: Some(Loaded::with(&settings)), settings, attached: Vec::new(), is_whole: true }
     }
 
     /// Attaches the variant that drops every packet to a link of the victim, with the same maps, in the driver.
@@ -116,6 +140,7 @@ impl Bytecode {
     ///
     /// If `link` already has a program.
     pub fn attach_dropping(&mut self, sandbox: &Sandbox, link: &str) {
+        self.is_whole = false;
         let program: &mut Xdp = self.ebpf.program_mut(control::PROGRAM_BENCH).unwrap().try_into().unwrap();
         program.load().expect("the kernel refuses the program");
         sandbox.victim(|| program.attach(link, XdpMode::Driver)).expect("cannot attach");
@@ -127,10 +152,19 @@ impl Bytecode {
     ///
     /// If `link` already has a program.
     pub fn attach(&mut self, sandbox: &Sandbox, link: &str, mode: XdpMode) {
-        let program = loader::program(&mut self.ebpf, &self.settings, FirstHeader::Ethernet);
+        self.is_whole = false;
+        let settings = self.settings;
+        let program = loader::program(&mut self.ebpf, &settings, FirstHeader::Ethernet);
         let program = program.expect("the object has no program");
         let id = sandbox.victim(|| program.attach(link, mode)).expect("cannot attach");
-        self.attached.push(Attached::of(program.take_link(id).unwrap()));
+        let attached = Attached::of(program.take_link(id).unwrap());
+        self.attached.push(attached);
+    }
+
+    /// Takes a map away.
+    pub(crate) fn take_map(&mut self, name: &str) -> Map {
+        self.is_whole = false;
+        self.ebpf.take_map(name).expect("the object has no such map")
     }
 
     /// Sets the time of later packets, in nanoseconds.
@@ -177,7 +211,9 @@ impl Bytecode {
 
     /// Splits the program from its maps, so that packets run on one thread while rules change on another.
     pub fn apart(&mut self) -> (Runner<'_>, &mut Tables) {
-        (runner(&self.ebpf, &self.settings, FirstHeader::Ethernet), &mut self.tables)
+        let settings = self.settings;
+        let loaded = &mut **self;
+        (runner(&loaded.ebpf, &settings, FirstHeader::Ethernet), &mut loaded.tables)
     }
 
     /// Runs one packet.

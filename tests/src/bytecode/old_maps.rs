@@ -19,7 +19,7 @@ impl OldMaps {
     /// If they are already taken.
     #[must_use]
     pub fn of(bytecode: &mut Bytecode) -> Self {
-        let mut take = |name| bytecode.ebpf.take_map(name).expect("the object has no such map");
+        let mut take = |name| bytecode.take_map(name);
         let (buckets, cells): (Map, Map) = (take(names::OLD_BUCKETS), take(names::OLD_FRONT));
         let buckets = buckets.try_into().expect("no map of buckets");
         Self { buckets, cells: cells.try_into().expect("no array of cells") }

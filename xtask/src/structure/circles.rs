@@ -1,6 +1,6 @@
 //! Finds a circle: a way along arrows that returns to its beginning.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque, btree_map::Entry};
 
 type Graph = BTreeMap<usize, Vec<usize>>;
 
@@ -24,8 +24,8 @@ fn way_around(graph: &Graph, start: usize) -> Option<Vec<usize>> {
                 way.reverse();
                 return Some(way);
             }
-            if !before.contains_key(&next) {
-                before.insert(next, node);
+            if let Entry::Vacant(entry) = before.entry(next) {
+                entry.insert(node);
                 open.push_back(next);
             }
         }

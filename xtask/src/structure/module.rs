@@ -9,7 +9,6 @@ use super::scan::{self, Scanned};
 /// The folders and the name of a file.
 type Place = Vec<String>;
 
-#[derive(Debug)]
 pub(super) struct Module {
     pub(super) file: String,
     pub(super) scanned: Scanned,
@@ -19,7 +18,7 @@ pub(super) struct Module {
 }
 
 /// All modules of a package, by number.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Modules {
     pub(super) modules: Vec<Module>,
     places: BTreeMap<Place, usize>,
@@ -45,7 +44,7 @@ impl Modules {
         for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
             let path = entry?.path();
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let below = [place, &[name.clone()]].concat();
+            let below = [place, std::slice::from_ref(&name)].concat();
             if path.is_dir() {
                 self.add(root, &path, &below, of)?;
             } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -68,6 +67,7 @@ impl Modules {
         self.follow(from, path, MOST_STEPS).and_then(|(module, is_item)| is_item.then_some(module))
     }
 
+    /// Follows a path as far as it leads to modules and imports.
     fn follow(&self, from: usize, path: &[String], steps: usize) -> Option<End> {
         let (first, rest) = path.split_first()?;
         let mut end = match first.as_str() {

@@ -6,14 +6,13 @@ use anyhow::{Result, anyhow};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// A path of the code, with its line.
-#[derive(Debug)]
 pub(super) struct Used {
     pub(super) segments: Vec<String>,
     pub(super) line: usize,
 }
 
 /// The paths of a file.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Scanned {
     /// Paths of two segments and more, without those of `pub use`.
     pub(super) used: Vec<Used>,
