@@ -12,8 +12,16 @@ use crate::{run, target};
 const LOCK: &str = "Cargo.lock";
 
 /// Files and folders of the build.
-const PARTS: [&str; 7] =
-    ["Cargo.toml", LOCK, "LICENSE-GPL", "ratelimit-build", "ratelimit-common", "ratelimit-ebpf", "ratelimit-user"];
+const PARTS: [&str; 8] = [
+    "Cargo.toml",
+    LOCK,
+    "LICENSE-GPL",
+    "crates",
+    "ratelimit-build",
+    "ratelimit-common",
+    "ratelimit-ebpf",
+    "ratelimit-user",
+];
 
 /// Packages that the build needs no sources of. With their dependencies, cargo chooses the same features for libraries
 /// as for the product, and builds no library twice.

@@ -212,6 +212,7 @@ impl Rule {
         self.life
     }
 
+    /// Returns how many bits of an IPv6 address identify a client.
     pub fn ipv6_prefix(&self) -> u8 {
         self.ipv6_prefix
     }

@@ -72,6 +72,12 @@ impl Arrivals {
         times.iter().filter(|at| (begin..end).contains(*at)).count()
     }
 
+    /// Returns when the first packet arrived, in time since 1970. None before it has been counted.
+    #[must_use]
+    pub fn first(&self) -> Option<Duration> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).first().copied()
+    }
+
     /// Returns the time since 1970.
     ///
     /// # Panics

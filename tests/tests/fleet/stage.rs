@@ -14,6 +14,9 @@ const PORT: u16 = 9;
 /// Packets per second of the limit.
 pub(crate) const RATE: u64 = 1_000;
 
+/// How long something may take that must happen. It bounds a failure only, so it is long enough for any machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Takes the lock of tests that measure rates, since a flood of several hosts needs the CPUs. Others run beside them.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -111,6 +114,21 @@ impl Traffic {
         packets as f64 / RATE as f64 / (end - begin).as_secs_f64()
     }
 
+    /// Waits until the second after the first packet has passed on each host. Returns when that was.
+    pub(crate) fn first_seconds(&self) -> Vec<[Duration; 2]> {
+        until("packets on each host", || self.arrivals.iter().all(|host| host.first().is_some()));
+        let first = self.arrivals.iter().filter_map(Arrivals::first);
+        let each: Vec<_> = first.map(|first| [first, first + seconds(1)]).collect();
+        until("a second on each host", || each.iter().all(|[_, end]| *end < Arrivals::now()));
+        counted();
+        each
+    }
+
+    /// Returns what a host admitted in this time, in seconds of the limit's rate.
+    pub(crate) fn of_host(&self, host: usize, [begin, end]: [Duration; 2]) -> f64 {
+        self.arrivals[host].between(begin, end) as f64 / RATE as f64
+    }
+
     /// Returns the rates of the last so many seconds.
     pub(crate) fn seconds(&self, count: u32) -> Vec<f64> {
         let end = counted();
@@ -163,7 +181,7 @@ pub(crate) fn wait(seconds: f64) {
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(10), "{what}");
+        assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
         wait(0.1);
     }
 }

@@ -6,9 +6,18 @@ use anyhow::Result;
 
 use crate::{run, setup, target};
 
-/// What cargo builds: the command, and the demo.
-const BUILD: &[&str] =
-    &["--package", "ratelimit-user", "--bin", "ratelimit", "--package", "ratelimit-demo", "--bin", "demo"];
+/// What cargo builds: the command without what the demo does not show, and the demo.
+const BUILD: &[&str] = &[
+    "--no-default-features",
+    "--package",
+    "ratelimit-user",
+    "--bin",
+    "ratelimit",
+    "--package",
+    "ratelimit-demo",
+    "--bin",
+    "demo",
+];
 
 /// What happens, before it does.
 const INTRODUCTION: &str = "\

@@ -18,5 +18,6 @@ pub use self::{
 #[cfg(feature = "fetch")]
 pub use crate::trust::Trust;
 
-#[cfg(all(test, feature = "fetch"))]
+#[cfg(test)]
+#[cfg(feature = "fetch")]
 mod tests;

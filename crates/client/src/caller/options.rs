@@ -7,7 +7,9 @@ use super::{address::Address, balance::Balance, encryption::Authority, token::To
 /// A server, what proves it and its caller, and its weight.
 #[derive(Debug, Clone)]
 pub struct Server {
+    /// Where it is.
     pub address: Address,
+    /// What proves the caller.
     pub token: Option<Token>,
     pub(super) authority: Option<Authority>,
     pub(super) weight: u16,

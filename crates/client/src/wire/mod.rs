@@ -23,4 +23,5 @@ pub const BODY: usize = 64 << 10;
 pub const LOAD: HeaderName = HeaderName::from_static("ratelimit-load");
 /// The header that tells that the limits of this server apply alone, although it is in a fleet.
 pub const STATUS: HeaderName = HeaderName::from_static("ratelimit-status");
+/// The value of that header.
 pub const LOCAL: &str = "local";

@@ -11,17 +11,21 @@ use super::retry::{milliseconds, retry_after_ms};
 /// The decision about a request. Callers skip fields that they do not know.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Reply {
+    /// Whether the request may go on.
     pub allowed: bool,
     /// The rule with the limit that refuses, or else with the one that admits the fewest further requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// Its limit, such as `3/m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
+    /// How many further requests it admits now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining: Option<u64>,
+    /// The time until it admits all of them again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reset_ms: Option<u64>,
-    /// With jitter. None if the request costs more than the limit.
+    /// The time after which a refused request may come again, with jitter. None if the request costs more than the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// How long to wait before the request goes on.
@@ -38,13 +42,16 @@ pub struct Reply {
 /// The decisions about a batch.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Replies {
+    /// Whether all of its requests may go on.
     pub allowed: bool,
+    /// One for each request, in their order.
     pub decisions: Vec<Reply>,
 }
 
 /// Why the server cannot decide a call.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Problem {
+    /// What is wrong, and what to do.
     pub error: String,
 }
 
@@ -65,6 +72,7 @@ pub fn of_all<'a, 'b>(decisions: &'a [Decision<'b>]) -> Option<&'a Decision<'b>>
 }
 
 impl Reply {
+    /// Describes a decision.
     pub fn of(decision: &Decision<'_>) -> Self {
         let usage = decision.limit.as_ref();
         Self {
