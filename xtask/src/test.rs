@@ -56,6 +56,7 @@ fn everything(with_guests: bool) -> Result<()> {
     }
     failures.extend(network.run(threads(NETWORK_TESTS_PER_CPU), &[])?);
     failures.extend(examples(&[]).err().map(|error| format!("examples in comments: {error:#}")));
+    failures.extend(packet_tool().err().map(|error| format!("the packet tool, without features: {error:#}")));
     let missing = guests.map_or(Ok(()), |missing| check(&missing));
     failures.extend(missing.err().map(|error| error.to_string()));
     end(&failures)
@@ -91,6 +92,15 @@ fn build() -> Result<Vec<Program>> {
 /// Runs the examples in comments.
 fn examples(filter: &[String]) -> Result<()> {
     run::run(run::cargo().args(["test", "--locked", "--quiet", "--workspace", "--doc", "--"]).args(filter))
+}
+
+/// Builds the command without its features, and runs its own tests.
+fn packet_tool() -> Result<()> {
+    let packages = ["ratelimit-base", "ratelimit-client", "ratelimit-daemon", "ratelimit-user"];
+    let packages = packages.iter().flat_map(|name| ["--package", name]);
+    let mut cargo = run::cargo();
+    cargo.args(["test", "--locked", "--quiet", "--no-default-features", "--lib", "--bins"]).args(packages);
+    run::run(&mut cargo)
 }
 
 /// Lists what has failed.

@@ -7,10 +7,16 @@ use ratelimit_common::{
 
 use super::*;
 
+#[cfg(not(all(feature = "crowdsec", feature = "fleet", feature = "lists")))]
+mod absent;
+#[cfg(feature = "fleet")]
 mod certificates;
+#[cfg(feature = "crowdsec")]
 mod crowdsec;
+#[cfg(feature = "fleet")]
 mod fleet;
 mod limits;
+#[cfg(feature = "lists")]
 mod remote_lists;
 mod rules;
 mod settings;
