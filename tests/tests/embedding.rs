@@ -51,15 +51,20 @@ impl Application {
     fn cargo(&self, words: &[&str]) -> Command {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(words).arg("--offline").arg("--manifest-path").arg(&self.manifest);
-        cargo.env("CARGO_TARGET_DIR", workspace().join("target/embedding")).current_dir(self.folder.file().with_file_name(""));
+        cargo
+            .env("CARGO_TARGET_DIR", workspace().join("target/embedding"))
+            .current_dir(self.folder.file().with_file_name(""));
         // What would point to LLVM, or lint the workspace.
-        ["LLVM_PREFIX", "RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER"].iter().for_each(|name| drop(cargo.env_remove(name)));
+        ["LLVM_PREFIX", "RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER"]
+            .iter()
+            .for_each(|name| drop(cargo.env_remove(name)));
         cargo
     }
 
     /// Returns the names of all crates that it compiles.
     fn crates(&self) -> Vec<String> {
-        let tree = self.cargo(&["tree", "--edges", "normal,build", "--prefix", "none", "--no-dedupe"]).output().unwrap();
+        let tree =
+            self.cargo(&["tree", "--edges", "normal,build", "--prefix", "none", "--no-dedupe"]).output().unwrap();
         assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
         let text = String::from_utf8(tree.stdout).unwrap();
         let mut names: Vec<_> = text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use crate::certificate_end::CertificateEnd;
 pub use crate::trust::Problem;
-use crate::trust::{chain, trusted};
+use crate::{
+    certificate_end::CertificateEnd,
+    trust::{chain, trusted},
+};
 use jiff::Timestamp;
 use rustls::{
     CertificateError,

@@ -49,8 +49,9 @@ pub use ratelimit_common::limits::limit::Rate;
 
 pub use self::{
     attributes::Attributes,
-    client::ADDRESS,
+    client::{ADDRESS, Hashed},
     decision::{Decision, Usage},
+    identity::{client_of, identity},
     limit::{Algorithm, Limit, LimitError},
     limiter::Limiter,
     record::{Counted, Record},
@@ -60,11 +61,6 @@ pub use self::{
     tally::Tally,
     throttle::Throttle,
     verdict::{Cause, MOST_LIMITS, Refusal},
-};
-
-pub use self::{
-    client::Hashed,
-    identity::{client_of, identity},
 };
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ use ratelimit_common::{
     reason::{Count, REASONS, Reason},
     rules::rule::COMMAND,
 };
-use ratelimit_dataplane::readings::tracked;
 use ratelimit_dataplane::{
     program::loader::Settings,
+    readings::tracked,
     rules::{batch, services::Services},
 };
 use ratelimit_ebpf::{

@@ -27,8 +27,10 @@ use super::{
     body::{Body, Bounds},
     error::{FetchError, broken, innermost},
 };
-use crate::stream::Stream;
-use crate::trust::{self, Trust};
+use crate::{
+    stream::Stream,
+    trust::{self, Trust},
+};
 
 /// The most time for a connection, in which all addresses of the host are tried.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -61,12 +61,12 @@ mod servers;
 mod token;
 mod transport;
 
-pub use self::connector::Connector;
 pub use self::{
     address::Address,
     answer::{Answer, Answers},
     balance::Balance,
     client::Caller,
+    connector::Connector,
     error::{AddressError, CallerError, ConnectError, EncryptionError, MOST_SERVERS, TokenError, Undecided},
     options::{Options, Server},
     question::Question,

@@ -6,9 +6,8 @@ mod retry;
 
 use http::HeaderName;
 
-pub use self::headers::HeaderStyle;
 pub use self::{
-    headers::{headers, status},
+    headers::{HeaderStyle, headers, status},
     reply::{Problem, Replies, Reply, of_all},
     retry::retry_after_ms,
 };

@@ -12,12 +12,11 @@ mod session;
 mod standing;
 mod timeline;
 
-pub use self::guard::ProtectedSessions;
 pub use self::{
     allow::{
         allow_each, allow_own, allow_peer, allowed, change, change_lists, decline, is_declined, protect, shut_out,
     },
-    guard::Guard,
+    guard::{Guard, ProtectedSessions},
     logind::{peers, sessions},
     server::ports,
     session::{Origin, Session, session},

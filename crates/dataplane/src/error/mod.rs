@@ -13,9 +13,13 @@ use std::{io, path::PathBuf};
 
 use ratelimit_common::limits::limit_error::LimitError;
 
-pub use self::context::{Tried, at};
 pub use self::{
-    lists::ListError, namespace::NamespaceError, overruled::Overruled, pins::PinsError, services::ServicesError,
+    context::{Tried, at},
+    lists::ListError,
+    namespace::NamespaceError,
+    overruled::Overruled,
+    pins::PinsError,
+    services::ServicesError,
     unknown::UnknownError,
 };
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use ratelimit_common::fleet::share::{Answer, Terms};
-use ratelimit_protocol::fleet::Places;
+use ratelimit_protocol::fleet::{About, Places};
 use rustix::{
     net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, sendto, socket_with, sockopt},
     rand::{GetRandomFlags, getrandom},
@@ -28,7 +28,6 @@ use super::{
     state::{Send, State},
 };
 use crate::{error::Error, members::Hosts};
-use ratelimit_protocol::fleet::About;
 
 /// Time between two greetings.
 const GREETINGS: Duration = Duration::from_millis(500);

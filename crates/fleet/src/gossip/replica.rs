@@ -7,10 +7,10 @@ use ratelimit_common::fleet::{
     share::{Answer, Limit, Record, Report, Terms},
 };
 
-use super::message::Message;
 use super::{
     counts::{Entry, Grown},
     datagram::Told,
+    message::Message,
     seal::{Name, Secret},
 };
 use crate::key::Key;

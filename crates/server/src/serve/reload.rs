@@ -15,8 +15,10 @@ use super::{
     service::Service,
     sockets::Shown,
 };
-use crate::config::{self as requests, Listens, Requests, console::Console};
-use crate::usage::UsagePlace;
+use crate::{
+    config::{self as requests, Listens, Requests, console::Console},
+    usage::UsagePlace,
+};
 
 /// What keeps usage from the engine of a fleet.
 const NO_ENGINE: &str = "usage = \"fleet\" needs a table [fleet] with a server as engine";

@@ -15,7 +15,7 @@ mod store;
 mod writer;
 
 pub use self::{
-    client::{Pair, Pairs, text},
+    client::{Pair, Pairs, label, text},
     error::UsageError,
     reader::{Found, Order, Reader, Step},
     recorder::Recorder,
@@ -24,8 +24,6 @@ pub use self::{
     shared::{SharedFound, SharedReader, SharedWriter},
     writer::Writer,
 };
-
-pub use self::client::label;
 
 #[cfg(test)]
 mod tests;

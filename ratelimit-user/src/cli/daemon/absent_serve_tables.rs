@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn tables_about_requests_name_the_feature() {
-        let problems = config::parse("interfaces = []\n[serve]\nhttp = \"127.0.0.1:80\"\n", REQUEST_TABLES).unwrap_err();
+        let problems =
+            config::parse("interfaces = []\n[serve]\nhttp = \"127.0.0.1:80\"\n", REQUEST_TABLES).unwrap_err();
         let [problem] = &problems[..] else { panic!("{problems:?}") };
         assert!(problem.to_string().contains("built without `server`"), "{problem}");
     }

@@ -5,8 +5,7 @@ use ratelimit_common::{
     limits::{limit::SECOND, policy::Policy},
     reason::Reason,
 };
-use ratelimit_dataplane::program::loader::Settings;
-use ratelimit_dataplane::readings::tracked;
+use ratelimit_dataplane::{program::loader::Settings, readings::tracked};
 use ratelimit_tests::{Bytecode, Frame, Order, Sources, Walker, per_second};
 
 use crate::cells::{of_cpus, stay_on_one_cpu};

@@ -11,8 +11,7 @@ use ratelimit_common::{
     reason::Reason,
     rules::rule::COMMAND,
 };
-use ratelimit_dataplane::readings::tracked;
-use ratelimit_dataplane::{program::loader::Settings, rules::batch, sys::host};
+use ratelimit_dataplane::{program::loader::Settings, readings::tracked, rules::batch, sys::host};
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
 use super::{hourly, repeated};

@@ -3,8 +3,7 @@
 use std::thread;
 
 use ratelimit_common::{identity::source::Source, limits::limit::SECOND, reason::Reason};
-use ratelimit_dataplane::program::loader::Settings;
-use ratelimit_dataplane::readings::tracked;
+use ratelimit_dataplane::{program::loader::Settings, readings::tracked};
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
 use super::{hourly, of_cpus, repeated, sharing};

@@ -1,8 +1,7 @@
 //! Sources without a rule for a service. All their traffic is charged to one bucket.
 
 use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source, limits::limit::SECOND, reason::Reason};
-use ratelimit_dataplane::program::loader::Settings;
-use ratelimit_dataplane::readings::tracked;
+use ratelimit_dataplane::{program::loader::Settings, readings::tracked};
 use ratelimit_tests::{Bytecode, Frame, per_second};
 
 use super::{of_cpus, stay_on_one_cpu};

@@ -9,8 +9,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
-use ratelimit_dataplane::program::loader::Settings;
-use ratelimit_dataplane::readings::tracked;
+use ratelimit_dataplane::{program::loader::Settings, readings::tracked};
 use ratelimit_tests::{Bytecode, Frame, Verdict};
 
 use crate::{

@@ -16,9 +16,9 @@ use ratelimit_common::{
     reason::{Count, Reason},
     rules::rule::COMMAND,
 };
-use ratelimit_dataplane::readings::tracked;
 use ratelimit_dataplane::{
     program::loader::Settings,
+    readings::tracked,
     rules::{batch, services::Services, target::Target},
 };
 use ratelimit_tests::{Bytecode, Capture, captures, per_second};

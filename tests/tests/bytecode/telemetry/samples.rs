@@ -10,8 +10,7 @@ use ratelimit_common::{
     },
     reason::Reason,
 };
-use ratelimit_dataplane::program::loader::Settings;
-use ratelimit_dataplane::readings::tracked;
+use ratelimit_dataplane::{program::loader::Settings, readings::tracked};
 use ratelimit_tests::{Bytecode, Frame, Order, Sources, Walker, per_second};
 
 use crate::cells::{hourly, stay_on_one_cpu};

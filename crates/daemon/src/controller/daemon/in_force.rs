@@ -11,9 +11,11 @@ use ratelimit_dataplane::{
 };
 
 use super::feeds::Feed;
-use crate::config::daemon::fleet::Fleet;
 use crate::{
-    config::{self, Config, daemon::state::StateFile},
+    config::{
+        self, Config,
+        daemon::{fleet::Fleet, state::StateFile},
+    },
     controller::{
         change::applied::Applied,
         socket::request::{FileState, Unattached, UnusableList},

@@ -3,9 +3,8 @@
 use ratelimit_base::notify::journal::Level;
 use ratelimit_dataplane::{Error, debts::restore::Restored, program::values::Difference};
 
-use crate::config::daemon::fleet::Fleet;
 use crate::{
-    config::PlannedList,
+    config::{PlannedList, daemon::fleet::Fleet},
     controller::{
         change::{applied::Applied, left::PartlyUndone},
         socket::request::{RemoteList, UnusableList},

@@ -14,5 +14,7 @@ mod protocol;
 mod schedule;
 mod service;
 
-pub use self::child::child;
-pub use self::service::{Service, Shown};
+pub use self::{
+    child::child,
+    service::{Service, Shown},
+};

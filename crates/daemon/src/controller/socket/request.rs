@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use jiff::Timestamp;
 use ratelimit_base::text::units;
 use ratelimit_dataplane::readings::rates::Rates;
-use ratelimit_protocol::fleet::Status;
-use ratelimit_protocol::stops::{Events, State, Stop};
+use ratelimit_protocol::{
+    fleet::Status,
+    stops::{Events, State, Stop},
+};
 use serde::{Deserialize, Serialize};
 
 use super::rules::{RulesReply, RulesRequest};

@@ -8,8 +8,7 @@ use ratelimit_base::{
     text::prefix::Prefix,
 };
 use ratelimit_dataplane::sys::host;
-use ratelimit_protocol::stops::Stopped;
-use ratelimit_protocol::stops::{Answer, Asker, Book, End, Event, Place, Reason, State, Stop};
+use ratelimit_protocol::stops::{Answer, Asker, Book, End, Event, Place, Reason, State, Stop, Stopped};
 use tokio::sync::oneshot;
 
 use super::{counts::Shown, journal::Journal, kernel::LATE};

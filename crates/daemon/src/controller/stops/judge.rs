@@ -13,8 +13,7 @@ use ratelimit_dataplane::{
     instance::read_only::View,
     sys::{host, netlink::connection},
 };
-use ratelimit_protocol::stops::Stopped;
-use ratelimit_protocol::stops::{Answer, Asker, Connection, Outcome, Place, Reason, Request, around};
+use ratelimit_protocol::stops::{Answer, Asker, Connection, Outcome, Place, Reason, Request, Stopped, around};
 use tokio::sync::{
     mpsc::UnboundedSender,
     oneshot::{self, Receiver},

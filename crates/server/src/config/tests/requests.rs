@@ -5,8 +5,10 @@ use std::path::Path;
 use super::parse_all;
 use ratelimit_limiter::{Algorithm, Limiter};
 
-use crate::config::{self as requests, Listen};
-use crate::usage::{SharedUsage, UsageFile, UsagePlace};
+use crate::{
+    config::{self as requests, Listen},
+    usage::{SharedUsage, UsageFile, UsagePlace},
+};
 
 const RULE: &str = "[[check]]\nname = \"create\"\nlimits = \"3/m\"\n";
 

@@ -15,8 +15,10 @@ use super::{
     places::{Busy, Place, Places, Work},
     visit::{Form, Gate, Visitor},
 };
-use crate::config::console::Console as Settings;
-use crate::serve::{access::Peer, rules::Book, service::Service};
+use crate::{
+    config::console::Console as Settings,
+    serve::{access::Peer, rules::Book, service::Service},
+};
 
 /// What all pages share.
 pub(in crate::serve) struct Console {

@@ -27,12 +27,14 @@ use super::{
     guard,
     problem::{expected as expected_method, problem},
 };
-use crate::config::{json, written::Keys};
-use crate::serve::{
-    access::{Need, Peer},
-    question::TIME,
-    rules::{Author, Book, Change, Done, RULE, RuleError},
-    service::Service,
+use crate::{
+    config::{json, written::Keys},
+    serve::{
+        access::{Need, Peer},
+        question::TIME,
+        rules::{Author, Book, Change, Done, RULE, RuleError},
+        service::Service,
+    },
 };
 
 /// The path below which all calls are about rules.

@@ -23,8 +23,10 @@ use ratelimit_protocol::fleet::Version;
 use tokio::runtime::Handle;
 
 use super::{entry::Entry, file::FileStore, problem::Problem, store::StoreError};
-use crate::config::stored::{self, Contents};
-use crate::serve::in_fleet::{InFleet, Link, SharedRules};
+use crate::{
+    config::stored::{self, Contents},
+    serve::in_fleet::{InFleet, Link, SharedRules},
+};
 
 /// Time for a call. The text can be large, and no request waits for it.
 const PATIENCE: Duration = Duration::from_secs(1);

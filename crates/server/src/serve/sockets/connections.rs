@@ -30,8 +30,7 @@ use super::{
     tls::Shown,
     unread::Unread,
 };
-use crate::config::Listen;
-use crate::serve::access::Peer;
+use crate::{config::Listen, serve::access::Peer};
 
 /// The number of connections at a time. Further ones wait.
 pub(in crate::serve) const CONNECTIONS: usize = 4_096;

@@ -16,8 +16,7 @@ use rustix::process::getegid;
 use tokio::net::{TcpListener, UnixListener};
 
 use super::callers::Caller;
-use crate::config::Listen;
-use crate::serve::access::Peer;
+use crate::{config::Listen, serve::access::Peer};
 
 /// A socket that accepts connections.
 pub(super) enum Listener {

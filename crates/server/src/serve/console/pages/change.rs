@@ -11,22 +11,24 @@ use super::{
     log::{Logged, changes_of},
     rule::replayed,
 };
-use crate::config::written::Keys;
-use crate::serve::{
-    access::{Need, Peer},
-    console::{
-        parts::{
-            difference::difference,
-            fields::Fields,
-            page::{answer, csrf, page, problem, problem_with, see},
-            preview::{bounds, clients, in_words},
+use crate::{
+    config::written::Keys,
+    serve::{
+        access::{Need, Peer},
+        console::{
+            parts::{
+                difference::difference,
+                fields::Fields,
+                page::{answer, csrf, page, problem, problem_with, see},
+                preview::{bounds, clients, in_words},
+            },
+            places::Work,
+            state::{Call, Console},
+            visit::{Form, Visitor},
         },
-        places::Work,
-        state::{Call, Console},
-        visit::{Form, Visitor},
+        recent::{Replayed, Sample, replay},
+        rules::{Author, Change, RuleError},
     },
-    recent::{Replayed, Sample, replay},
-    rules::{Author, Change, RuleError},
 };
 
 /// What a form wants of a rule.

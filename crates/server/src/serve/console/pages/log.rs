@@ -7,18 +7,20 @@ use maud::html;
 use serde_json::Value;
 
 use super::rules::search_form;
-use crate::config::{json, written::Keys};
-use crate::serve::{
-    access::Need,
-    console::{
-        parts::{
-            difference::difference,
-            page::{answer, moment, page, part, problem},
+use crate::{
+    config::{json, written::Keys},
+    serve::{
+        access::Need,
+        console::{
+            parts::{
+                difference::difference,
+                page::{answer, moment, page, part, problem},
+            },
+            places::Work,
+            state::{Call, Console},
         },
-        places::Work,
-        state::{Call, Console},
+        rules::{Book, RuleError},
     },
-    rules::{Book, RuleError},
 };
 
 /// The changes that are read.

@@ -6,22 +6,24 @@ use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 
 use super::log::{Logged, changes_of};
-use crate::config::written::Keys;
-use crate::serve::{
-    access::Need,
-    console::{
-        parts::{
-            difference::difference,
-            fields::Fields,
-            page::{answer, csrf, page, problem},
-            plot::plot,
-            preview,
+use crate::{
+    config::written::Keys,
+    serve::{
+        access::Need,
+        console::{
+            parts::{
+                difference::difference,
+                fields::Fields,
+                page::{answer, csrf, page, problem},
+                plot::plot,
+                preview,
+            },
+            places::Work,
+            state::{Call, Console},
+            visit::Visitor,
         },
-        places::Work,
-        state::{Call, Console},
-        visit::Visitor,
+        recent::{Replayed, Sample, replay},
     },
-    recent::{Replayed, Sample, replay},
 };
 
 /// Shows a rule. One that was deleted can be restored.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 
-use crate::config::written::{Keys, in_line};
-use crate::serve::{
-    access::Need,
-    console::{
-        parts::page::{answer, page, part},
-        places::Work,
-        state::{Call, Console},
+use crate::{
+    config::written::{Keys, in_line},
+    serve::{
+        access::Need,
+        console::{
+            parts::page::{answer, page, part},
+            places::Work,
+            state::{Call, Console},
+        },
     },
 };
 

@@ -4,8 +4,7 @@ use maud::{Markup, html};
 use ratelimit_limiter::Algorithm;
 use toml::Value;
 
-use crate::config::written::Keys;
-use crate::serve::console::visit::Form;
+use crate::{config::written::Keys, serve::console::visit::Form};
 
 /// The fields with their labels, and what they take.
 const FIELDS: [(&str, &str, &str); 8] = [

@@ -15,10 +15,12 @@ use ring::hmac::{self, HMAC_SHA256};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::sessions::{Sessions, hex};
-use crate::config::{Listen, console::Console as Settings};
-use crate::serve::{
-    access::{Caller, Need, Peer},
-    service::Service,
+use crate::{
+    config::{Listen, console::Console as Settings},
+    serve::{
+        access::{Caller, Need, Peer},
+        service::Service,
+    },
 };
 
 /// The header of calls that a page makes by itself.
