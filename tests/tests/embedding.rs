@@ -55,9 +55,9 @@ impl Application {
             .env("CARGO_TARGET_DIR", workspace().join("target/embedding"))
             .current_dir(self.folder.file().with_file_name(""));
         // What would point to LLVM, or lint the workspace.
-        ["LLVM_PREFIX", "RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER"]
-            .iter()
-            .for_each(|name| drop(cargo.env_remove(name)));
+        for name in ["LLVM_PREFIX", "RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER"] {
+            cargo.env_remove(name);
+        }
         cargo
     }
 
