@@ -51,7 +51,7 @@ pub use product::{
     ratelimit::{Output, Ratelimit, stdin},
     redis::Redis,
     schema,
-    sharing::{Decided, Sharing},
+    sharing::{Decided, Second, Sharing},
     trace::{Call, Fault, Traced, traced, traced_daemon, try_traced},
     unpacked,
 };
@@ -59,7 +59,7 @@ pub use reference::{disagreement, expected, reply};
 pub use sandbox::{
     Sandbox,
     addresses::{MAC, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK},
-    kernel::kernel_at_least,
+    kernel::{has_two_cpus, kernel_at_least, online_cpus},
     link::{compute_checksums, join_no_packets},
     namespace::Namespace,
     process::Process,
