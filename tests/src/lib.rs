@@ -43,14 +43,14 @@ pub use product::{
     nginx::Nginx,
     redis::Redis,
     schema::{self, Ratelimit},
-    sharing::{Decided, Sharing},
+    sharing::{Decided, Second, Sharing},
     trace::{Call, Fault, Traced, traced, traced_daemon, try_traced},
     unpacked,
 };
 pub use ratelimit_sandbox::{
     Daemon, EXTENSIONS, Flood, Folder, Frame, FrameReceiver, MAC, Namespace, Output, PEER_IPV4, PEER_IPV6, PEER_LINK,
     Process, RawSocket, Running, Sandbox, Segment, Sink, Stamped, StampedSocket, Tun, VICTIM_IPV4, VICTIM_IPV6,
-    VICTIM_LINK, WIREGUARD_KEYS, Wrap, compute_checksums, framed, join_no_packets, kernel_at_least, receive_by_timer,
-    send_raw, set_queues, set_wireguard, stdin,
+    VICTIM_LINK, WIREGUARD_KEYS, Wrap, compute_checksums, framed, has_two_cpus, join_no_packets, kernel_at_least,
+    online_cpus, receive_by_timer, send_raw, set_queues, set_wireguard, stdin,
 };
 pub use reference::{disagreement, expected, reply};

@@ -23,7 +23,7 @@ pub use product::{
 pub use sandbox::{
     Sandbox,
     addresses::{MAC, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK},
-    kernel::kernel_at_least,
+    kernel::{has_two_cpus, kernel_at_least, online_cpus},
     link::{compute_checksums, connect_without_addresses, ip, join_no_packets},
     namespace::Namespace,
     process::{Process, output},

@@ -3,7 +3,6 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
-    sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -21,6 +20,15 @@ const PAUSE: Duration = Duration::from_micros(500);
 pub struct Sharing<'a> {
     sandbox: &'a Sandbox,
     servers: [(Daemon, Folder); 3],
+}
+
+/// Requests to all servers in a second, in limits.
+#[derive(Debug, Clone, Copy)]
+pub struct Second {
+    /// Those that were admitted.
+    pub admitted: f64,
+    /// Those that each server by itself would admit.
+    pub wanted: f64,
 }
 
 /// What a server answers.
@@ -63,18 +71,22 @@ impl<'a> Sharing<'a> {
         self.sandbox.victim(|| PORTS.map(|port| Caller::to(port).ask(user)))
     }
 
-    /// Sends each server twice the limit, and returns how many requests all of them admit in each second, in limits.
+    /// Sends each server twice the limit, or what a busy machine can send. Returns what happens in each second.
     #[must_use]
-    pub fn saturate(&self, seconds: usize) -> Vec<f64> {
-        let counts: Vec<_> = (0..=seconds).map(|_| AtomicU64::new(0)).collect();
+    pub fn saturate(&self, seconds: usize) -> Vec<Second> {
         let begin = Instant::now();
-        thread::scope(|scope| {
-            for port in PORTS {
-                let counts = &counts;
-                scope.spawn(move || self.sandbox.victim(|| send(port, begin, counts)));
-            }
+        let all = thread::scope(|scope| {
+            let send = |port| scope.spawn(move || self.sandbox.victim(|| send(port, begin, seconds)));
+            PORTS.map(send).map(|thread| thread.join().unwrap())
         });
-        counts[..seconds].iter().map(|count| count.load(Ordering::Relaxed) as f64 / Self::LIMIT).collect()
+        let second = |number: usize| {
+            let of_all = |counted: fn(&Counts) -> f64| all.iter().map(|counts| counted(&counts[number])).sum::<f64>();
+            Second {
+                admitted: of_all(|counts| counts.admitted as f64) / Self::LIMIT,
+                wanted: of_all(|counts| (counts.asked as f64).min(Self::LIMIT)) / Self::LIMIT,
+            }
+        };
+        (0..seconds).map(second).collect()
     }
 
     /// Ends the servers.
@@ -104,20 +116,28 @@ fn server(sandbox: &Sandbox, port: u16, engine: u16) -> (Daemon, Folder) {
     (daemon, folder)
 }
 
-/// Sends requests to a server, and counts those that are allowed in each second after `begin`, up to the last count.
-fn send(port: u16, begin: Instant, counts: &[AtomicU64]) {
-    let mut caller = Caller::to(port);
+/// Sends requests to a server for so many seconds after `begin`, and counts them in each of these.
+fn send(port: u16, begin: Instant, seconds: usize) -> Vec<Counts> {
+    let (mut caller, mut counts) = (Caller::to(port), vec![Counts::default(); seconds]);
     let mut next = begin;
     let second = || begin.elapsed().as_secs() as usize;
-    while second() + 1 < counts.len() {
+    while second() < seconds {
         next += PAUSE;
         thread::sleep(next.saturating_duration_since(Instant::now()));
-        if caller.ask("17").is_allowed
-            && let Some(count) = counts.get(second())
-        {
-            count.fetch_add(1, Ordering::Relaxed);
+        let is_allowed = caller.ask("17").is_allowed;
+        if let Some(counts) = counts.get_mut(second()) {
+            counts.asked += 1;
+            counts.admitted += u64::from(is_allowed);
         }
     }
+    counts
+}
+
+/// Requests to one server in a second.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    asked: u64,
+    admitted: u64,
 }
 
 /// A caller with one connection.

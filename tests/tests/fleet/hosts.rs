@@ -2,7 +2,7 @@
 
 use ratelimit_tests::{Daemon, Folder, Hosts, Ratelimit};
 
-use crate::stage::{RATE, SOURCE, Traffic, alone, at_the_server, file, wait, with_daemons};
+use crate::stage::{RATE, SOURCE, Traffic, alone, at_the_server, file, one_limit, wait, with_daemons};
 
 #[test]
 fn three_hosts_admit_one_limit_together() {
@@ -17,7 +17,7 @@ fn three_hosts_admit_one_limit_together() {
         // The third second can still pay back a little of the first one.
         let [third, later @ ..] = &seconds[2..] else { panic!("{seconds:?}") };
         assert!((0.92..=1.05).contains(third), "{seconds:?}");
-        assert!(later.iter().all(|rate| (0.95..=1.05).contains(rate)), "{seconds:?}");
+        one_limit(later, 0.05);
         for daemon in daemons {
             let line = daemon.line();
             assert!(line.ends_with("answers: limits are shared"), "{line}");
@@ -76,7 +76,7 @@ fn a_source_on_one_host_alone_gets_the_whole_limit() {
         wait(8.0);
         let seconds = traffic.seconds(8);
         println!("{seconds:?}");
-        assert!(seconds[2..].iter().all(|rate| (0.99..=1.01).contains(rate)), "{seconds:?}");
+        one_limit(&seconds[2..], 0.01);
     });
 }
 
@@ -90,7 +90,7 @@ fn a_source_that_no_host_refuses_is_found_although_all_together_exceed_its_limit
         wait(8.0);
         let seconds = traffic.seconds(8);
         println!("{seconds:?}");
-        assert!(seconds[5..].iter().all(|rate| (0.95..=1.05).contains(rate)), "{seconds:?}");
+        one_limit(&seconds[5..], 0.05);
     });
 }
 
@@ -105,7 +105,7 @@ fn an_ipv6_source_shares_its_limit_also_without_cells() {
         wait(8.0);
         let seconds = traffic.seconds(5);
         println!("{seconds:?}");
-        assert!(seconds.iter().all(|rate| (0.95..=1.05).contains(rate)), "{seconds:?}");
+        one_limit(&seconds, 0.05);
         let status = Ratelimit::new(&hosts.hosts[0]).json("fleet status");
         assert_eq!(status["sources"][0]["source"], "fd00:9:0:7::/64");
     });

@@ -173,6 +173,15 @@ pub(crate) fn list(texts: &[String]) -> String {
     texts.iter().map(|text| format!("\"{text}\"")).collect::<Vec<_>>().join(", ")
 }
 
+/// Checks that all hosts together admitted one limit in these seconds: its rate on average, within this part of it, and in
+/// no second more than its rate and its burst. A busy machine delays what hosts tell each other, and what is lost or too
+/// much in one second is made up for in the next.
+#[track_caller]
+pub(crate) fn one_limit(seconds: &[f64], within: f64) {
+    let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
+    assert!((mean - 1.0).abs() <= within && seconds.iter().all(|rate| *rate <= 1.12), "{mean}: {seconds:?}");
+}
+
 pub(crate) fn wait(seconds: f64) {
     thread::sleep(Duration::from_secs_f64(seconds));
 }

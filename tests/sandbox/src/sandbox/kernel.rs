@@ -1,6 +1,24 @@
 //! Features of the running kernel, for tests that not every supported kernel can run.
 
+use std::thread;
+
 use rustix::system::uname;
+
+/// Returns the number of CPUs of the machine. The process may be kept on some of them.
+#[must_use]
+pub fn online_cpus() -> usize {
+    // SAFETY: the call only reads a number of the system.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    usize::try_from(online).unwrap_or(1)
+}
+
+/// Returns whether this process may use two CPUs at once.
+///
+/// A test that needs them returns early otherwise, and prints a line that starts with `skipped: `.
+#[must_use]
+pub fn has_two_cpus() -> bool {
+    thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1)
+}
 
 /// Returns whether the running kernel is `major.minor` or newer.
 ///

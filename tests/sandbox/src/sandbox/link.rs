@@ -1,13 +1,13 @@
 //! The wire between the two namespaces: a veth pair without neighbour discovery and without traffic of its own.
 
-use std::{num::NonZero, process::Command, ptr, thread};
+use std::{process::Command, ptr};
 
 use rustix::{
     ioctl::{Updater, ioctl},
     net::{AddressFamily, SocketType, socket},
 };
 
-use super::{process, queues};
+use super::{kernel::online_cpus, process, queues};
 use crate::{MAC, Namespace, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 
 /// Connects both namespaces by a veth pair with addresses.
@@ -23,7 +23,7 @@ pub(crate) fn connect(victim: &Namespace, peer: &Namespace) {
         ip(namespace, &format!("route add default dev {link}"));
         ip(namespace, &format!("-6 route add default dev {link}"));
     }
-    if cpus() > 1 {
+    if online_cpus() > 1 {
         queues::keep_sockets_apart(peer);
     }
 }
@@ -35,7 +35,7 @@ pub(crate) fn connect(victim: &Namespace, peer: &Namespace) {
 /// If the system refuses.
 pub fn connect_without_addresses(victim: &Namespace, peer: &Namespace, victim_link: &str, peer_link: &str) {
     // With a receive queue per CPU, every sender drains its own packets, and the wire loses none.
-    let cpus = cpus();
+    let cpus = online_cpus();
     let queues = format!("numtxqueues {cpus} numrxqueues {cpus}");
     ip(victim, &format!("link add {victim_link} {queues} type veth peer name {peer_link} {queues}"));
     ip(victim, &format!("link set {peer_link} netns {}", peer.network_path()));
@@ -48,10 +48,6 @@ pub fn connect_without_addresses(victim: &Namespace, peer: &Namespace, victim_li
         namespace.run(|| receive_redirected(link));
         ip(namespace, &format!("link set {link} up"));
     }
-}
-
-fn cpus() -> usize {
-    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Runs `ip` in a namespace and returns its output.

@@ -5,7 +5,7 @@ mod surroundings;
 mod tables;
 mod traffic;
 
-use ratelimit_tests::{Output, Ratelimit, Sandbox};
+use ratelimit_tests::{Output, Ratelimit, Sandbox, online_cpus};
 use serde_json::Value;
 
 /// Checks that depend on the test machine. Unit tests cover them.
@@ -60,16 +60,13 @@ fn release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
-fn cpus() -> usize {
-    std::thread::available_parallelism().unwrap().get()
-}
-
 #[test]
 fn without_problems_each_check_is_one_line() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let (kernel, queues) = (format!("ok kernel: {}", release()), format!("{0} receive queues for {0} CPUs", cpus()));
-    let queues = if cpus() == 1 { "1 receive queue for 1 CPU".to_owned() } else { queues };
+    let (kernel, queues) =
+        (format!("ok kernel: {}", release()), format!("{0} receive queues for {0} CPUs", online_cpus()));
+    let queues = if online_cpus() == 1 { "1 receive queue for 1 CPU".to_owned() } else { queues };
     let before = [
         "ok privileges: all necessary ones",
         &kernel,

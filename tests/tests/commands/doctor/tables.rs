@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, has_two_cpus};
 use serde_json::Value;
 
 use super::{about, paragraphs};
@@ -65,6 +65,9 @@ fn bans_that_did_not_fit_are_reported() {
 
 #[test]
 fn packets_that_passed_without_a_decision_are_reported() {
+    if !has_two_cpus() {
+        return println!("skipped: two floods at once need two CPUs");
+    }
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     // If one CPU holds the only entry, another CPU finds none.
@@ -73,7 +76,7 @@ fn packets_that_passed_without_a_decision_are_reported() {
     let floods = [flood(0, 7), flood(1, 8)];
     let status = || ratelimit.json("status");
     let full = |status: &Value| status["reasons"]["table-full"]["packets"].as_u64().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while full(&status()) < 2 {
         assert!(Instant::now() < deadline, "{}", status());
     }

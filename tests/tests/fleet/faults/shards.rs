@@ -8,7 +8,7 @@ use ratelimit_tests::{Arrivals, Cluster, Daemon, Hosts};
 use rustix::process::Signal;
 
 use super::COUNT;
-use crate::stage::{RATE, SOURCE, Traffic, alone, list, wait, with_daemons_by};
+use crate::stage::{RATE, SOURCE, Traffic, alone, list, one_limit, wait, with_daemons_by};
 
 /// The key of what the engine knows about hosts.
 const HOSTS: &str = "{rl:m}:hosts";
@@ -54,7 +54,7 @@ fn stop(name: &str, choose: impl FnOnce(&Cluster, u16) -> u16) {
         wait(5.0);
         let mean = |traffic: &Traffic| traffic.seconds(2).iter().sum::<f64>() / 2.0;
         let before = traffic.each_ref().map(mean);
-        assert!(before.iter().all(|rate| (0.9..=1.1).contains(rate)), "{before:?}");
+        one_limit(&before, 0.1);
         cluster.signal(stopped, Signal::STOP);
         let begin = Arrivals::now();
         wait(8.0);
@@ -72,7 +72,7 @@ fn stop(name: &str, choose: impl FnOnce(&Cluster, u16) -> u16) {
         drop(traffic);
         assert!((2.8..=3.1).contains(&during[0]), "{during:?}");
         assert!((0.9..=1.1).contains(&during[1]), "{during:?}");
-        assert!(after.iter().all(|rate| (0.9..=1.1).contains(rate)), "{after:?}");
+        one_limit(&after, 0.1);
         for daemon in daemons {
             let lines = [daemon.line(), daemon.line()];
             let is_told_once = lines[0].contains("only for some sources") && lines[1].contains("answers again");
@@ -130,7 +130,7 @@ fn a_slot_moves_to_another_server_while_its_source_is_shared() {
         drop(traffic);
         assert_eq!(cluster.port_of(&key), to);
         for seconds in [&asked[2..], &after[2..]] {
-            assert!(seconds.iter().all(|rate| (0.9..=1.1).contains(rate)), "{asked:?} {after:?}");
+            one_limit(&seconds, 0.1);
         }
         for daemon in daemons {
             daemon.process.signal(Signal::TERM);

@@ -24,7 +24,7 @@ pub(super) fn run(effort: &Effort) -> Result<Table> {
     let servers = Sharing::start(&sandbox, &redis);
     let seconds = if effort.has_special { SECONDS } else { FEW_SECONDS };
     eprintln!("one limit on three servers: {seconds} seconds");
-    let admitted = servers.saturate(seconds);
+    let admitted: Vec<f64> = servers.saturate(seconds).iter().map(|second| second.admitted).collect();
     servers.end();
     let settled = admitted.get(BEGIN..).unwrap_or_default();
     let rows = SPANS.into_iter().map(|span| {
