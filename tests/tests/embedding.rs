@@ -1,9 +1,10 @@
 //! Applications outside the workspace that use the limiter and the client: the examples of their READMEs build without
-//! LLVM and without a C compiler, and do what they say.
+//! LLVM and compile no C, and do what they say.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::{
     env, fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -26,6 +27,8 @@ fn block(readme: &str, language: &str) -> String {
 struct Application {
     folder: Folder,
     manifest: PathBuf,
+    /// A folder with the linker alone.
+    tools: PathBuf,
 }
 
 impl Application {
@@ -38,13 +41,17 @@ impl Application {
         let here = format!("{{ path = \"{}\" }}", library.display());
         let dependencies = block(&readme, "toml").replace("\"0.1\"", &here);
         let manifest = path.join("Cargo.toml");
-        let package = "[package]\nname = \"application\"\nedition = \"2024\"\n\n";
+        // Both are built into one folder, so each has a name of its own.
+        let package = format!("[package]\nname = \"{name}-application\"\nedition = \"2024\"\n\n");
         fs::write(&manifest, format!("{package}{dependencies}\n[workspace]\n")).unwrap();
         fs::create_dir(path.join("src")).unwrap();
         fs::write(path.join("src/main.rs"), block(&readme, "rust")).unwrap();
         // The same versions as in the workspace, which are there already.
         fs::copy(root.join("Cargo.lock"), path.join("Cargo.lock")).unwrap();
-        Self { folder, manifest }
+        let tools = path.join("tools");
+        fs::create_dir(&tools).unwrap();
+        symlink("/usr/bin/cc", tools.join("cc")).unwrap();
+        Self { folder, manifest, tools }
     }
 
     /// Returns cargo with these words, for the application.
@@ -54,7 +61,8 @@ impl Application {
         cargo
             .env("CARGO_TARGET_DIR", workspace().join("target/embedding"))
             .current_dir(self.folder.file().with_file_name(""));
-        // What would point to LLVM, or lint the workspace.
+        // Only the compiler and its linker are there, and nothing that would point to LLVM, or lint the workspace.
+        cargo.env("PATH", env::join_paths([Path::new(env!("CARGO")).parent().unwrap(), &self.tools]).unwrap());
         for name in ["LLVM_PREFIX", "RUSTC_WORKSPACE_WRAPPER", "RUSTC_WRAPPER"] {
             cargo.env_remove(name);
         }

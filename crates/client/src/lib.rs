@@ -6,4 +6,5 @@
 
 pub mod caller;
 pub mod layer;
+#[doc(hidden)]
 pub mod wire;

@@ -1,4 +1,4 @@
-//! Names, sizes and layouts of the maps that no other room owns.
+//! Names, sizes and layouts of the maps that no other module owns.
 
 pub mod change;
 pub mod constants;

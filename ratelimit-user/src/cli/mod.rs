@@ -138,12 +138,16 @@ enum Command {
     ///
     /// Answers by HTTP whether a client may make a request, by the rules of a file. Needs no privileges. SIGHUP
     /// makes it read the file again, and SIGTERM ends it after the calls that have begun.
+    #[cfg_attr(not(feature = "server"), command(hide = true, about = "Not in this build", long_about = None))]
     Serve(ServeArguments),
     /// Read and change the rules of `ratelimit serve` while it runs
+    #[cfg_attr(not(feature = "server"), command(hide = true, about = "Not in this build", long_about = None))]
     #[cfg_attr(feature = "server", command(subcommand))]
     Rules(RulesCommand),
+    #[cfg_attr(not(feature = "server"), command(hide = true, about = "Not in this build", long_about = None))]
     Usage(UsageArguments),
     /// Show the fleet that this host shares limits with, and change its shared rules
+    #[cfg_attr(not(feature = "fleet"), command(hide = true, about = "Not in this build", long_about = None))]
     #[cfg_attr(feature = "fleet", command(subcommand))]
     Fleet(FleetCommand),
     /// Print the daemon's metrics once, in the format of Prometheus
@@ -162,6 +166,7 @@ enum Command {
     /// Shows sources, services, reasons and interfaces with their packets per second, once per second. Keys sort, filter
     /// and pause, and ban or allow a source: `?` lists them. Needs a terminal of 80 columns and 24 lines. The environment
     /// variable NO_COLOR turns colors off.
+    #[cfg_attr(not(feature = "top"), command(hide = true, about = "Not in this build", long_about = None))]
     Top,
     /// Print events until Ctrl-C: sources that are throttled or banned, and the end of that
     ///

@@ -15,7 +15,7 @@ pub(super) enum Authority {}
 impl Authority {
     /// Returns that no server can be encrypted.
     pub(super) fn of_system() -> Result<Self, CallerError> {
-        Err(CallerError::WithoutTls)
+        Err(CallerError::WithoutTls("a server with https://".to_owned()))
     }
 }
 
@@ -25,8 +25,8 @@ pub(super) enum Encryption {}
 
 impl Encryption {
     /// Refuses the server.
-    pub(super) fn new(_: &Address, _: Option<&Authority>) -> Result<Self, CallerError> {
-        Err(CallerError::WithoutTls)
+    pub(super) fn new(address: &Address, _: Option<&Authority>) -> Result<Self, CallerError> {
+        Err(CallerError::WithoutTls(address.to_string()))
     }
 
     /// Is never called.

@@ -47,8 +47,10 @@ pub enum CallerError {
     #[error("{0}: the connection is not encrypted, so no authority is needed: use https://, or name no authority")]
     NotEncrypted(String),
     /// An encrypted server, in a build without encryption.
-    #[error("an address begins with https://, but ratelimit-client is built without `tls`: add this feature")]
-    WithoutTls,
+    #[error(
+        "{0}: ratelimit-client is built without `tls`: add this feature, or use unix:/PATH or http:// in a trusted network"
+    )]
+    WithoutTls(String),
     /// No authority at all.
     #[error("this system trusts no authority: name that of the server (--ca, or `with_authority` in a program)")]
     NoAuthority,

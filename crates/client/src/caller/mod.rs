@@ -3,7 +3,8 @@
 //! A failure of the servers is never that of the service: if no server decides in time, the request is allowed, and the
 //! answer says why.
 //!
-//! ```no_run
+#![cfg_attr(feature = "tls", doc = "```no_run")]
+#![cfg_attr(not(feature = "tls"), doc = "```ignore")]
 //! use std::time::Duration;
 //!
 //! use ratelimit_client::caller::{Authority, Caller, Options, Question, Server};
@@ -61,12 +62,13 @@ mod servers;
 mod token;
 mod transport;
 
+#[doc(hidden)]
+pub use self::connector::Connector;
 pub use self::{
     address::Address,
     answer::{Answer, Answers},
     balance::Balance,
     client::Caller,
-    connector::Connector,
     error::{AddressError, CallerError, ConnectError, EncryptionError, MOST_SERVERS, TokenError, Undecided},
     options::{Options, Server},
     question::Question,

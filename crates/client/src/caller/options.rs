@@ -8,8 +8,10 @@ use super::{address::Address, balance::Balance, encryption::Authority, token::To
 #[derive(Debug, Clone)]
 pub struct Server {
     /// Where it is.
+    #[doc(hidden)]
     pub address: Address,
     /// What proves the caller.
+    #[doc(hidden)]
     pub token: Option<Token>,
     pub(super) authority: Option<Authority>,
     pub(super) weight: u16,

@@ -26,6 +26,7 @@ impl FromStr for Token {
 
 impl Token {
     /// Returns the value of the header `Authorization`.
+    #[doc(hidden)]
     pub fn header(&self) -> HeaderValue {
         self.0.clone()
     }

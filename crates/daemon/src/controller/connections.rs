@@ -1,4 +1,4 @@
-//! Accepts the connections of a Unix socket, so many at a time. What they say belongs to the rooms that answer.
+//! Accepts the connections of a Unix socket, so many at a time. What they say belongs to the modules that answer.
 
 use std::{sync::Arc, time::Duration};
 

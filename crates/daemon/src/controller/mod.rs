@@ -22,6 +22,7 @@ pub mod fleet;
 #[path = "absent/fleet.rs"]
 pub mod fleet;
 pub mod group_socket;
+mod lists_of_others;
 pub mod metrics;
 pub mod socket;
 pub mod state;

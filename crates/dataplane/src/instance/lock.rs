@@ -1,7 +1,8 @@
 //! The lock of an instance: the locked folder of its pins. Commands that change an instance have it one after another.
 //!
 //! A command waits as long as the lock changes hands, or the thread that has it works. Each process that takes the lock
-//! sets the time of the folder, so that others see this even if they cannot see the process.
+//! sets the time of the folder, so that others see this even if they cannot see the process. A daemon waits for at most ten
+//! seconds.
 
 use std::{
     os::fd::OwnedFd,
@@ -48,6 +49,9 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Tells the operator that this process waits.
 static SAY: OnceLock<fn(&str)> = OnceLock::new();
 
+/// The longest time that this process waits for a lock. Without one, it waits as long as others make progress.
+static MOST: OnceLock<Duration> = OnceLock::new();
+
 /// A locked folder of pins. Dropping it releases the lock.
 pub(super) struct Lock {
     _folder: OwnedFd,
@@ -59,6 +63,12 @@ pub(super) struct Lock {
 /// From now on, calls this if the process has waited for a lock for a second. The first function counts.
 pub fn say_waits_with(say: fn(&str)) {
     let _ = SAY.set(say);
+}
+
+/// From now on, this process gives up after ten seconds, whatever the holder of a lock does. A daemon tries again later, and
+/// must answer signals and commands meanwhile.
+pub fn wait_at_most_ten_seconds() {
+    let _ = MOST.set(PATIENCE);
 }
 
 /// Locks the folder of the pins, after a check that no other user can change what is in it. Returns none if there is no
@@ -168,7 +178,7 @@ impl<'a> Wait<'a> {
             self.happened = now;
         }
         (self.looked, self.seen) = (now, seen);
-        if now - self.happened >= PATIENCE {
+        if now - self.happened >= PATIENCE || MOST.get().is_some_and(|most| now - self.begin >= *most) {
             let (path, holder) = (pins.to_owned(), Holder::of(self.folder).to_string());
             return Err(Error::Locked { path, seconds: PATIENCE.as_secs(), holder });
         }

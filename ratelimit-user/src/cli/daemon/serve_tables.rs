@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_base::text::excerpt::escaped;
 use ratelimit_daemon::config::{Config, RequestTables};
 use ratelimit_fleet::way::Place;
 use ratelimit_server::{
@@ -40,7 +41,7 @@ impl ServeTables {
 fn warnings(requests: &Requests) -> Vec<String> {
     let console = ("console", requests.console.as_ref().and_then(|console| console.group.as_deref()));
     let all = [without_server(requests), without_group(console), without_caller(requests)];
-    all.into_iter().flatten().chain(without_store(requests)).collect()
+    all.into_iter().flatten().chain(without_store(requests)).map(|warning| escaped(&warning)).collect()
 }
 
 /// Returns why `ratelimit serve` could not serve, although the text of the file is good. Adds why clients would refuse its
@@ -90,7 +91,6 @@ fn changes_rules(scope: &Scope) -> bool {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use ratelimit_base::text::excerpt::escaped;
     use ratelimit_daemon::config::parse;
 
     use super::*;
@@ -104,7 +104,7 @@ mod tests {
         let config = parse(text, REQUEST_TABLES).unwrap();
         let mut all = of_config::of(&config, UNIX_EPOCH + Duration::from_secs(second));
         all.extend(super::warnings(&requests::parse(text).unwrap()));
-        all.iter().map(|warning| escaped(warning)).collect()
+        all
     }
 
     fn token(scope: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use ratelimit_base::unix_group::Group;
+use ratelimit_base::{text::excerpt::escaped, unix_group::Group};
 use ratelimit_daemon::config::Config;
 
 use crate::cli::print::output::count;
@@ -16,7 +16,8 @@ pub(super) fn of(config: &Config, now: SystemTime) -> Vec<String> {
         ("stops", config.stops.as_ref().and_then(|stops| stops.group.as_deref())),
         ("view", config.view.as_ref().and_then(|view| view.group.as_deref())),
     ];
-    ended(config, now).into_iter().chain(groups.into_iter().filter_map(without_group)).collect()
+    let warnings = ended(config, now).into_iter().chain(groups.into_iter().filter_map(without_group));
+    warnings.map(|warning| escaped(&warning)).collect()
 }
 
 fn ended(config: &Config, now: SystemTime) -> Option<String> {

@@ -1,11 +1,14 @@
 //! What stands in place of the bouncer in a build without the feature `crowdsec`. No file has its table.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
-use crate::{config::daemon::crowdsec::CrowdSec, crowdsec::State};
+use ratelimit_base::notify::journal::{Level, say};
+use ratelimit_common::rules::rule::CROWDSEC;
+
+use crate::{config::daemon::crowdsec::CrowdSec, controller::lists_of_others, crowdsec::State};
 
 /// The place of the counts, which has none.
 pub type Shown = Arc<Mutex<Option<Counts>>>;
@@ -14,13 +17,15 @@ pub type Shown = Arc<Mutex<Option<Counts>>>;
 #[derive(Debug, Clone)]
 pub enum Counts {}
 
-/// Does nothing.
-pub struct Service;
+/// Deletes what a daemon of another build has left.
+pub struct Service {
+    pins: PathBuf,
+}
 
 impl Service {
     /// Returns the service of an instance.
-    pub fn of(_: &Path) -> Self {
-        Self
+    pub fn of(pins: &Path) -> Self {
+        Self { pins: pins.to_owned() }
     }
 
     /// Returns the place of the counts.
@@ -36,6 +41,10 @@ impl Service {
     /// Takes the table of a file, which has none.
     pub fn prepare(&mut self, _: Option<&CrowdSec>) {}
 
-    /// Follows no table.
-    pub fn begin(&mut self) {}
+    /// Follows no table, and deletes the list of an earlier daemon.
+    pub fn begin(&mut self) {
+        if let Err(error) = lists_of_others::forget(&self.pins, CROWDSEC) {
+            say(Level::Warning, &format!("crowdsec: the list stays in force for an hour at most: {error}"));
+        }
+    }
 }

@@ -3,16 +3,19 @@
 /// The service.
 pub mod service {
     use std::{
-        path::Path,
+        path::{Path, PathBuf},
         sync::{Arc, Mutex},
         time::Duration,
     };
 
+    use ratelimit_base::notify::journal::{Level, say};
+    use ratelimit_common::rules::rule::FLEET;
     use ratelimit_protocol::fleet::Status;
 
     use crate::{
         config::daemon::fleet::Fleet,
         controller::{
+            lists_of_others,
             socket::rules::{RulesReply, RulesRequest},
             stops,
         },
@@ -41,17 +44,24 @@ pub mod service {
         }
     }
 
-    /// Does nothing.
-    pub struct Service;
+    /// Deletes what a daemon of another build has left.
+    pub struct Service {
+        pins: PathBuf,
+    }
 
     impl Service {
         /// Returns the service of an instance.
-        pub fn of(_: &Path, _: stops::Desk) -> Self {
-            Self
+        pub fn of(pins: &Path, _: stops::Desk) -> Self {
+            Self { pins: pins.to_owned() }
         }
 
-        /// Joins no fleet.
-        pub fn join(&mut self, _: Option<Fleet>) {}
+        /// Joins no fleet, and deletes the lists of one that an earlier daemon was in.
+        pub fn join(&mut self, _: Option<Fleet>) {
+            if let Err(error) = lists_of_others::forget(&self.pins, FLEET) {
+                let text = format!("fleet: lists of the fleet stay in force, which this host has left: {error}");
+                say(Level::Warning, &text);
+            }
+        }
 
         /// Returns no status.
         pub fn status(&self) -> Option<Status> {

@@ -45,6 +45,7 @@ use crate::{
         stops, view,
     },
 };
+use ratelimit_dataplane::instance::lock;
 
 /// How long a command may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -65,6 +66,7 @@ const STACK: usize = 8 << 20;
 /// Fails if the file cannot be applied at the start. Nothing has changed then.
 pub fn run(pins: &Path, file: &Path, force: bool, requests: RequestTables) -> Result<()> {
     memory::limit_heap();
+    lock::wait_at_most_ten_seconds();
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().thread_stack_size(STACK).build()?;
     let outcome = runtime.block_on(follow(pins, file, force, requests));

@@ -24,8 +24,8 @@ use ratelimit_fleet::{
 use ratelimit_protocol::fleet::{DeniedSource, Denies};
 use tokio::{task::spawn_blocking, time::Instant};
 
-use super::{again::Again, known::Known, lists, maps::Maps, once::Once, own_name::own_name, shown::Shown};
-use crate::ssh;
+use super::{again::Again, known::Known, maps::Maps, once::Once, own_name::own_name, shown::Shown};
+use crate::{controller::lists_of_others as lists, ssh};
 
 /// How long the list stays without the daemon.
 const LIFE: Duration = Duration::from_secs(60);
@@ -208,7 +208,7 @@ impl Bans {
             };
             let set = if list.entries.is_empty() { Vec::new() } else { vec![list] };
             let is_empty = set.is_empty();
-            lists::put(pins, set, &|list| is_empty && list.name == BANS).map(|()| true)
+            lists::put(pins, FLEET, set, &|list| is_empty && list.name == BANS).map(|()| true)
         };
         let outcome = self.maps.with(put).await.unwrap_or(Err(Error::NotAttached));
         if !matches!(outcome, Ok(false)) {

@@ -6,7 +6,6 @@ mod bans;
 pub(super) mod claim;
 mod edit;
 mod known;
-mod lists;
 pub(super) mod maps;
 mod numbered;
 mod once;
@@ -18,6 +17,7 @@ mod stops;
 
 use std::{convert::Infallible, time::Duration};
 
+use ratelimit_common::rules::rule::FLEET;
 use ratelimit_dataplane::Error;
 use ratelimit_fleet::{engine::Engine, table::Fleet};
 use tokio::{
@@ -27,6 +27,7 @@ use tokio::{
 
 use self::{bans::Bans, claim::Claim, maps::Maps, once::Once, rules::Rules, shown::Shown, stops::Stops};
 use crate::controller::{
+    lists_of_others,
     socket::rules::{RulesReply, RulesRequest},
     stops::Desk,
 };
@@ -94,7 +95,9 @@ pub(super) async fn forget(maps: &Maps) {
 
 async fn forget_each(maps: &Maps, pause: Duration) {
     let mut told = Once::after(1, maps.pins());
-    while let Err(error) = maps.with(lists::forget).await.unwrap_or(Err(Error::NotAttached)) {
+    while let Err(error) =
+        maps.with(|pins| lists_of_others::forget(pins, FLEET)).await.unwrap_or(Err(Error::NotAttached))
+    {
         told.fail(|| format!("lists of the fleet stay in force, which this host has left: {error}"));
         sleep(pause).await;
     }

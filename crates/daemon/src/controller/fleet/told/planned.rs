@@ -23,9 +23,9 @@ use ratelimit_dataplane::{
     tables::open::Tables,
 };
 
-use super::lists;
 use crate::{
     config::{Planned, shared},
+    controller::lists_of_others as lists,
     limit::{within::is_within, write},
 };
 
@@ -123,7 +123,7 @@ fn put(pins: &Path, rules: &[Planned]) -> Result<(), Refused> {
     };
     let names: Vec<String> = wanted.iter().map(|list| list.name.clone()).collect();
     let set = wanted.into_iter().filter(|list| !is_in_force(list)).collect();
-    lists::put(pins, set, &|list| list.name != BANS && !names.contains(&list.name))?;
+    lists::put(pins, FLEET, set, &|list| list.name != BANS && !names.contains(&list.name))?;
     Ok(())
 }
 
@@ -139,7 +139,7 @@ pub(super) fn check_standing(pins: &Path) -> Result<bool, Error> {
     let all = listing::all(view.tables())?;
     let standing: Vec<_> = all.iter().filter(|list| list.origin == FLEET && list.name != BANS).collect();
     if standing.iter().any(|list| admits_more(list)) {
-        lists::put(pins, Vec::new(), &|list| list.name != BANS)?;
+        lists::put(pins, FLEET, Vec::new(), &|list| list.name != BANS)?;
         return Ok(false);
     }
     Ok(!standing.is_empty())

@@ -1,8 +1,7 @@
-//! Lists of what the fleet has told, in the maps of the instance.
+//! Lists in the maps of the instance that say what a fleet or CrowdSec has told.
 
 use std::path::Path;
 
-use ratelimit_common::rules::rule::FLEET;
 use ratelimit_dataplane::{
     Error, Instance,
     instance::read_only::View,
@@ -14,15 +13,20 @@ use ratelimit_dataplane::{
 
 use crate::ssh::{self, ProtectedSessions};
 
-/// Puts lists in force, and deletes others of the fleet that are `gone`. A change that would block an SSH session is
+/// Puts lists in force, and deletes others of this origin that are `gone`. A change that would block an SSH session is
 /// refused.
 ///
 /// # Errors
 ///
 /// [`Error::NotAttached`] without an instance, [`Error::ShutOut`] if a session would be blocked, and those of
 /// [`Instance::change_lists`]. Nothing has changed then.
-pub(super) fn put(pins: &Path, set: Vec<RequestedList>, gone: &dyn Fn(&Listing) -> bool) -> Result<(), Error> {
-    let is_gone = |list: &Listing| list.origin == FLEET && gone(list);
+pub(super) fn put(
+    pins: &Path,
+    origin: u8,
+    set: Vec<RequestedList>,
+    gone: &dyn Fn(&Listing) -> bool,
+) -> Result<(), Error> {
+    let is_gone = |list: &Listing| list.origin == origin && gone(list);
     // Nothing is locked if there is nothing to do.
     if set.is_empty() && !listing::all(View::open(pins)?.tables())?.iter().any(is_gone) {
         return Ok(());
@@ -37,13 +41,14 @@ pub(super) fn put(pins: &Path, set: Vec<RequestedList>, gone: &dyn Fn(&Listing) 
 }
 
 /// Returns whether the list of this name is in force.
+#[cfg(feature = "fleet")]
 pub(super) fn is_there(pins: &Path, name: &str) -> Result<bool, Error> {
     listing::has(View::open(pins)?.tables(), name)
 }
 
-/// Deletes all lists of the fleet. Without an instance, there are none.
-pub(super) fn forget(pins: &Path) -> Result<(), Error> {
-    match put(pins, Vec::new(), &|_| true) {
+/// Deletes all lists of this origin. Without an instance, there are none.
+pub(super) fn forget(pins: &Path, origin: u8) -> Result<(), Error> {
+    match put(pins, origin, Vec::new(), &|_| true) {
         Err(Error::NotAttached) => Ok(()),
         outcome => outcome,
     }
