@@ -92,11 +92,11 @@ impl Stage {
         self.sent[ATTACKER] += packets as u64;
     }
 
-    /// Does something while two floods send packets of the attacker as fast as they can, on a CPU each if there are two.
-    /// `flood` makes each of them.
+    /// Does something while up to two CPUs send packets of the attacker as fast as they can. `flood` makes the flood of
+    /// each CPU.
     pub(super) fn during(&mut self, flood: impl Fn(u32) -> Flood, work: impl FnOnce(&mut Self)) {
-        let start = |number| flood(number).on_cpu(number as usize % cpus()).start(&self.sandbox);
-        let running: Vec<_> = (0..2).map(start).collect();
+        let floods = 0..cpus().min(2);
+        let running: Vec<_> = floods.map(|cpu| flood(cpu as u32).on_cpu(cpu).start(&self.sandbox)).collect();
         work(self);
         self.sent[ATTACKER] += running.into_iter().map(Running::stop).sum::<u64>();
     }
