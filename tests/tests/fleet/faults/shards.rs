@@ -130,7 +130,7 @@ fn a_slot_moves_to_another_server_while_its_source_is_shared() {
         drop(traffic);
         assert_eq!(cluster.port_of(&key), to);
         for seconds in [&asked[2..], &after[2..]] {
-            one_limit(&seconds, 0.1);
+            one_limit(seconds, 0.1);
         }
         for daemon in daemons {
             daemon.process.signal(Signal::TERM);
