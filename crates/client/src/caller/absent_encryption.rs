@@ -3,10 +3,7 @@
 use ratelimit_base::stream::Stream;
 use tokio::net::TcpStream;
 
-use super::{
-    address::Address,
-    error::{CallerError, EncryptionError},
-};
+use super::error::{CallerError, EncryptionError};
 
 /// Authorities, which nobody can name.
 #[derive(Debug, Clone)]
@@ -25,7 +22,7 @@ pub(super) enum Encryption {}
 
 impl Encryption {
     /// Refuses the server.
-    pub(super) fn new(address: &Address, _: Option<&Authority>) -> Result<Self, CallerError> {
+    pub(super) fn new(address: &str, _: Option<&Authority>) -> Result<Self, CallerError> {
         Err(CallerError::WithoutTls(address.to_string()))
     }
 

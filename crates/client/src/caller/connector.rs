@@ -64,7 +64,8 @@ impl Connector {
         if authority.is_some() && !address.is_encrypted() {
             return Err(CallerError::NotEncrypted(address.to_string()));
         }
-        let encryption = address.is_encrypted().then(|| Encryption::new(address, authority.as_ref())).transpose()?;
+        let encryption =
+            address.is_encrypted().then(|| Encryption::new(&address.to_string(), authority.as_ref())).transpose()?;
         Ok(Self(Arc::new(Target { address: address.clone(), encryption, wait })))
     }
 

@@ -7,10 +7,7 @@ use rustls::{AlertDescription, CertificateError, Error, RootCertStore, pki_types
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::{
-    address::Address,
-    error::{AuthorityError, CallerError, EncryptionError},
-};
+use super::error::{AuthorityError, CallerError, EncryptionError};
 
 /// The authorities whose certificates a caller accepts.
 #[derive(Debug, Clone)]
@@ -38,7 +35,7 @@ pub(super) struct Encryption(TlsConnector);
 
 impl Encryption {
     /// Encrypts connections to a server of these authorities, or of those of the system.
-    pub(super) fn new(_: &Address, authority: Option<&Authority>) -> Result<Self, CallerError> {
+    pub(super) fn new(_: &str, authority: Option<&Authority>) -> Result<Self, CallerError> {
         let Authority(trusted) = authority.map_or_else(Authority::of_system, |authority| Ok(authority.clone()))?;
         trust::connector(trusted).map(Self).ok_or(CallerError::NoAuthority)
     }
