@@ -88,8 +88,7 @@ fn an_established_connection_outlives_packets_in_the_name_of_its_client() {
     let (ratelimit, _peer) = rejecting(&sandbox, "native");
     for (server, (mut client, mut accepted)) in servers.iter().zip(connections) {
         let address = server.address;
-        let refused =
-            || ratelimit.json("status")["reasons"]["over-packets"]["packets"].as_u64().unwrap_or_default();
+        let refused = || ratelimit.json("status")["reasons"]["over-packets"]["packets"].as_u64().unwrap_or_default();
         let _spent = server.spent(&sandbox);
         let before = refused();
         client.write_all(b"more").unwrap();
