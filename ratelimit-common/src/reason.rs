@@ -41,7 +41,7 @@ reasons! {
     WithinLimit = "within-limit", true;
     /// A rule allows the source everything.
     Allowed = "allowed", true;
-    /// ARP, or IPv6 neighbour discovery on the own link, within their common cap. No source pays for it.
+    /// ARP, or IPv6 neighbour discovery on the own link, within the cap of the interface. No source pays for it.
     LinkDiscovery = "link-discovery", true;
     /// Neither IP nor ARP.
     NotIp = "not-ip", true;
@@ -71,7 +71,7 @@ reasons! {
     TooManyHeaders = "too-many-headers", false;
     /// More than two VLAN tags.
     TooManyTags = "too-many-tags", false;
-    /// ARP and neighbour discovery over their common cap.
+    /// ARP and neighbour discovery over the cap of the interface.
     LinkDiscoveryOverCap = "link-discovery-over-cap", false;
     /// The source needed a bucket and the map refused it, so the packet could not be decided.
     TableFull = "table-full", true;

@@ -12,7 +12,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{clock::Clock, settings},
+    bpf::{clock::Clock, settings, verifier},
     cells::{
         caching, learned_rate,
         unknown_sources::{self, Admission},
@@ -61,6 +61,11 @@ pub fn decide<const ETHERNET: bool, const FRAGS: bool>(
     }
 }
 
+// What the limit of unknown sources says of a packet.
+const NO: u32 = 0;
+const WITHIN_RATE: u32 = 1;
+const FIRST_SYN: u32 = 2;
+
 /// Applies the policy. `bucket` is the source's own, if it was found before.
 #[inline(always)]
 fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
@@ -85,21 +90,26 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
         }
         _ => return Reason::NoState.into(),
     }
-    let mut is_unknown = false;
+    let mut unknown = NO;
     if settings::limits_unknown()
         && let Some([cell, _]) = cells
     {
         match unknown_sources::admit(control, cell, context.hash, context.tick) {
             Admission::Known => {}
-            Admission::WithinRate => is_unknown = true,
+            Admission::WithinRate => unknown = WITHIN_RATE,
             Admission::OverRate => match proofs::ask::ask::<ETHERNET, FRAGS>(ctx, context) {
                 Proof::Proven => {}
                 Proof::Nothing if spare::ask::<ETHERNET, FRAGS>(ctx, context, control) == Answer::Spared => {
                     return Reason::OwnConnection.into();
                 }
-                Proof::Answered => return learned_rate::refused(Reason::SynCookie).into(),
+                Proof::FirstSyn => unknown = FIRST_SYN,
                 Proof::Refused | Proof::Nothing => return learned_rate::refused(Reason::OverUnknown).into(),
             },
+        }
+        if settings::proves_tcp() {
+            // A copy, so that the number itself stays in a register.
+            let found = unknown;
+            unknown = verifier::unread(&raw const found);
         }
     }
     let cells = match cells {
@@ -118,8 +128,15 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
         false => overrun::settle::<ETHERNET, FRAGS>(ctx, context, control, policy, cells, bucket),
     };
     let action = if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP };
-    if settings::limits_unknown() && is_unknown {
-        unknown_sources::settle(context.hash, context.tick, reason.passes() || action == SHADOW);
+    if settings::limits_unknown() && unknown != NO {
+        let passes = reason.passes() || action == SHADOW;
+        if unknown == WITHIN_RATE {
+            unknown_sources::settle(context.hash, context.tick, passes);
+        } else if settings::proves_tcp() && passes {
+            // The answer goes to an address that may be forged, so the limits of this address came first.
+            let is_answered = proofs::ask::answers::<FRAGS>(ctx);
+            return learned_rate::refused(if is_answered { Reason::SynCookie } else { Reason::OverUnknown }).into();
+        }
     }
     Verdict { reason, action }
 }

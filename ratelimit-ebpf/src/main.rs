@@ -90,7 +90,7 @@ mod program {
                 let interface = if matters { ctx.ingress_ifindex() as u32 } else { 0 };
                 decide::decide::<ETHERNET, FRAGS>(ctx, source, classes, length, interface)
             }
-            Err(Reason::LinkDiscovery) => link_discovery::decide().into(),
+            Err(Reason::LinkDiscovery) => link_discovery::decide(ctx).into(),
             Err(reason) => reason.into(),
         };
         counters::count(ctx, verdict, length);

@@ -104,6 +104,14 @@ pub const fn tolerated(passed: u64) -> u64 {
     passed / TOLERANCE
 }
 
+/// Returns how many refused packets of a minute are counted: more than a calm minute can have. Beside what the rate lets
+/// through, a burst that was saved before can pass, and what each CPU has taken.
+#[inline(always)]
+#[must_use]
+pub const fn most_refused(per_minute: u64) -> u64 {
+    tolerated(2 * per_minute) + 1
+}
+
 /// Returns whether a minute that began at `begun` has ended. At 0, none has begun yet. CPUs do not read the clock in the
 /// order in which they begin minutes, so it can be in the future.
 #[inline(always)]

@@ -20,7 +20,8 @@ pub const CLASSES: &str = "CLASSES";
 pub const SERVICES: &str = "SERVICES";
 /// Reason → packets and bytes, per CPU. See [`crate::reason::Count`].
 pub const COUNTERS: &str = "COUNTERS";
-/// State of the cap on ARP and neighbour discovery, one `u64`. See [`crate::meters::gcra`].
+/// Place of an interface → state of its cap on ARP and neighbour discovery, one `u64`. The places are those of
+/// [`LEDGER`]. See [`crate::meters::gcra`].
 pub const LINK_DISCOVERY: &str = "LINK_DISCOVERY";
 /// Seeded hash → cell that many sources share. See [`crate::cells::cell::Cell`].
 pub const FRONT: &str = "FRONT";

@@ -71,7 +71,7 @@ pub fn count(batch: u64, now: u64) {
 pub fn refused(reason: Reason) -> Reason {
     if is_on()
         && let Some(learned) = map::get()
-        && learned.refused.load() <= learned_rate::tolerated(learned.in_force())
+        && learned.refused.load() < learned_rate::most_refused(learned.in_force())
     {
         learned.refused.add(1);
     }

@@ -1,7 +1,10 @@
 //! Words that all CPUs share: states of budgets, and the number of created buckets.
 
 use aya_ebpf::{btf_maps::Array, macros::btf_map};
-use ratelimit_common::cells::bucket_filter::{FIRST_EPOCH, STEP};
+use ratelimit_common::{
+    cells::bucket_filter::{FIRST_EPOCH, STEP},
+    maps::interface_counters::PLACES,
+};
 
 use crate::{
     bpf::{atomic::Word, settings},
@@ -10,7 +13,7 @@ use crate::{
 
 /// See [`ratelimit_common::maps::names::LINK_DISCOVERY`].
 #[btf_map]
-pub static LINK_DISCOVERY: Array<Word, 1> = Array::new();
+pub static LINK_DISCOVERY: Array<Word, { PLACES + 1 }> = Array::new();
 
 /// See [`ratelimit_common::maps::names::UNKNOWN`].
 #[btf_map]
@@ -24,11 +27,11 @@ pub static REPLIES: Array<Word, 2> = Array::new();
 #[btf_map]
 pub static CREATED: Array<Word, 1> = Array::new();
 
-/// Returns the state of the cap on ARP and neighbour discovery.
+/// Returns the state of the cap on ARP and neighbour discovery for the interface with this place.
 #[inline(always)]
 #[must_use]
-pub fn link_discovery() -> Option<&'static Word> {
-    LINK_DISCOVERY.get(0)
+pub fn link_discovery(place: u32) -> Option<&'static Word> {
+    LINK_DISCOVERY.get(place)
 }
 
 /// Returns the state of the limit of all unknown sources.

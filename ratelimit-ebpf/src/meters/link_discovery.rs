@@ -1,23 +1,24 @@
-//! The cap on ARP and neighbour discovery, which no source pays for.
+//! The cap of each interface on ARP and neighbour discovery, which no source pays for.
 
+use aya_ebpf::programs::XdpContext;
 use ratelimit_common::{
-    maps::control::Control,
+    maps::{control::Control, interface_counters::OTHERS},
     meters::gcra::{self, MAX_DEBT, Units},
     reason::Reason,
 };
 
 use crate::{
-    bpf::{atomic::Word, clock::Clock},
+    bpf::{atomic::Word, clock::Clock, settings},
     maps::{
         control,
         exchange::{self, Addition, TRIES},
         shared,
+        telemetry::counters,
     },
     meters::budget,
 };
 
-/// Cost of one packet: 10,000 per second on all interfaces together, several times the need of a link with a thousand
-/// hosts.
+/// Cost of one packet: 10,000 per second, several times the need of a link with a thousand hosts.
 const COST: Units = gcra::units(1_000_000_000 / 10_000);
 /// Debt that the burst allows: the packets of one second.
 const BURST: Units = 10_000 * COST;
@@ -25,9 +26,19 @@ const BURST: Units = 10_000 * COST;
 /// Decides about one packet of link discovery.
 #[inline(always)]
 #[must_use]
-pub fn decide() -> Reason {
-    let (Some(control), Some(state)) = (control::get(), shared::link_discovery()) else { return Reason::NoState };
+pub fn decide(ctx: &XdpContext) -> Reason {
+    // A single interface needs no place of its own.
+    let several = settings::is_on(&settings::INTERFACES_ON);
+    let place = if several { place_of_link(ctx.ingress_ifindex() as u32) } else { OTHERS };
+    let (Some(control), Some(state)) = (control::get(), shared::link_discovery(place)) else { return Reason::NoState };
     if is_within(state, control) { Reason::LinkDiscovery } else { Reason::LinkDiscoveryOverCap }
+}
+
+/// Global, so that the verifier continues behind it in one state.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn place_of_link(interface: u32) -> u32 {
+    if settings::is_on(&settings::INTERFACES_ON) { counters::place_of(interface) } else { OTHERS }
 }
 
 /// Not inlined, so that the verifier continues behind it in one state.

@@ -80,14 +80,17 @@ fn behind_ethernet(frame: &impl Frame) -> Result<Parsed, Stop> {
     }
 }
 
-/// No header tells what such a packet is. So everything but IP is malformed: otherwise, a tunnel's peer could hide an
-/// IP packet behind a VLAN tag, which the kernel removes.
+/// No header tells what such a packet is. So everything but IP is malformed, and what may be a VLAN tag: otherwise, a
+/// tunnel's peer could hide an IP packet behind a tag, which the kernel removes.
 #[inline(always)]
 fn raw_ip(frame: &impl Frame) -> Result<Parsed, Stop> {
     // LLVM compares pointers for a single byte in a way that the verifier does not understand.
     let [first, _] = *frame.read::<[u8; 2]>(0).ok_or_else(|| no_source(frame))?;
     match first >> 4 {
         4 => ipv4::parse(frame, 0),
+        6 if ethernet::may_be_tag(*frame.read::<[u8; 8]>(0).ok_or_else(|| no_source(frame))?) => {
+            Err(unreadable(Reason::Malformed).into())
+        }
         6 => ipv6::parse::<false>(frame, 0),
         _ => Err(unreadable(Reason::Malformed).into()),
     }

@@ -25,9 +25,9 @@ pub enum Proof {
     Nothing,
     /// It proves its source, which is known from then on.
     Proven,
-    /// It is a first SYN. The frame is the SYN-ACK with a cookie now, to be sent back.
-    Answered,
-    /// It is a first SYN without an answer. The frame must be dropped, unless in shadow: parts of it may be overwritten.
+    /// It is a first SYN to this host. If the limits of its source admit it, [`answers`] must follow.
+    FirstSyn,
+    /// It is a first SYN that gets no answer.
     Refused,
 }
 
@@ -52,10 +52,7 @@ fn ask_several_buffers(ctx: *mut xdp_md, context: *const Context, is_ethernet: u
     let mut connection = Connection::new();
     match read::several_buffers(ctx, &mut connection, is_ethernet != 0) {
         READ => prove(ctx, &connection, context),
-        FIRST_SYN if settings::proves_tcp() && is_ethernet != 0 => {
-            let length = frame::whole_length(&XdpContext::new(ctx));
-            answer(ctx, &mut connection, context, length)
-        }
+        FIRST_SYN if settings::proves_tcp() && is_ethernet != 0 => may_answer(ctx, &connection, context),
         _ => Proof::Nothing,
     }
 }
@@ -70,10 +67,7 @@ fn ask_one_buffer(ctx: *mut xdp_md, context: *const Context, is_ethernet: u32) -
     let mut connection = Connection::new();
     match read::one_buffer(ctx, &mut connection, is_ethernet != 0) {
         READ => prove(ctx, &connection, context),
-        FIRST_SYN if settings::proves_tcp() && is_ethernet != 0 => {
-            let length = frame::Packet::of(&XdpContext::new(ctx)).length();
-            answer(ctx, &mut connection, context, length)
-        }
+        FIRST_SYN if settings::proves_tcp() && is_ethernet != 0 => may_answer(ctx, &connection, context),
         _ => Proof::Nothing,
     }
 }
@@ -110,17 +104,51 @@ fn find_proof(ctx: *mut xdp_md, connection: *const Connection) -> Proof {
     if is_connected || has_cookie { Proof::Proven } else { Proof::Nothing }
 }
 
-/// Answers a first SYN to this host, except in shadow.
+/// Decides whether a first SYN may get an answer: within the budget, if it is for this host, and not in shadow. The budget
+/// comes before the limits of the source, so that a flood charges no more of them than it allows.
 #[inline(always)]
-fn answer(ctx: *mut xdp_md, connection: &mut Connection, context: &Context, length: u32) -> Proof {
-    if settings::is_on(&settings::SHADOW_ON) || !budget::take_cookie(context.hash, context.tick) {
-        return Proof::Refused;
+fn may_answer(ctx: *mut xdp_md, connection: &Connection, context: &Context) -> Proof {
+    let may = !settings::is_on(&settings::SHADOW_ON)
+        && budget::take_cookie(context.hash, context.tick)
+        && forwarded::is_forwarded(ctx, connection) == 0;
+    if may { Proof::FirstSyn } else { Proof::Refused }
+}
+
+/// Answers a [first SYN](Proof::FirstSyn). If it returns true, the frame is the SYN-ACK with a cookie, to be sent back.
+/// Otherwise it must be dropped: parts of it may be overwritten.
+#[inline(always)]
+#[must_use]
+pub fn answers<const FRAGS: bool>(ctx: &XdpContext) -> bool {
+    match FRAGS {
+        true => answer_several_buffers(ctx.ctx) != 0,
+        false => answer_one_buffer(ctx.ctx) != 0,
     }
-    // Before the cookie, which forgets the sender: rules of routes can depend on it.
-    if forwarded::is_forwarded(ctx, connection) != 0 {
-        return Proof::Refused;
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn answer_several_buffers(ctx: *mut xdp_md) -> u32 {
+    let mut connection = Connection::new();
+    if !settings::proves_tcp() || read::several_buffers(ctx, &mut connection, true) != FIRST_SYN {
+        return 0;
     }
+    let length = frame::whole_length(&XdpContext::new(ctx));
+    u32::from(answer(ctx, &mut connection, length))
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn answer_one_buffer(ctx: *mut xdp_md) -> u32 {
+    let mut connection = Connection::new();
+    if !settings::proves_tcp() || read::one_buffer(ctx, &mut connection, true) != FIRST_SYN {
+        return 0;
+    }
+    let length = frame::Packet::of(&XdpContext::new(ctx)).length();
+    u32::from(answer(ctx, &mut connection, length))
+}
+
+#[inline(always)]
+fn answer(ctx: *mut xdp_md, connection: &mut Connection, length: u32) -> bool {
     let cookie = cookie::generate_cookie(ctx, connection);
-    let is_sent = cookie >= 0 && syn_ack::send_back(&XdpContext::new(ctx), length, cookie as u32);
-    if is_sent { Proof::Answered } else { Proof::Refused }
+    cookie >= 0 && syn_ack::send_back(&XdpContext::new(ctx), length, cookie as u32)
 }

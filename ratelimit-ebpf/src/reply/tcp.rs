@@ -10,25 +10,21 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// Returns the reset for a segment of `length` bytes that begins with `header` (RFC 9293, section 3.10.7.1). Its
-/// checksum is zero. A reset gets none, and neither does a segment whose header contradicts itself.
+/// Returns the reset for a first SYN of `length` bytes that begins with `header` (RFC 9293, section 3.10.7.1). Its
+/// checksum is zero. Any other segment can belong to a connection of a client whose limit was spent in its name, and gets
+/// none. Neither does one whose header contradicts itself.
 #[inline(always)]
 pub(super) fn reset(header: Words<5>, length: usize) -> Option<Words<5>> {
-    let [ports, sequence, acknowledgement, control, _] = header;
+    let [ports, sequence, _, control, _] = header;
     let [begin, flags, ..] = control.to_ne_bytes();
     let begin = usize::from(begin >> 4) * 4;
-    if flags & RST != 0 || begin < LENGTH || begin > length {
+    if flags & (FIN | SYN | RST | ACK) != SYN || begin < LENGTH || begin > length {
         return None;
     }
-    let (sequence, acknowledgement, flags) = if flags & ACK != 0 {
-        (acknowledgement, 0, RST)
-    } else {
-        let counted = length - begin + usize::from(flags & SYN != 0) + usize::from(flags & FIN != 0);
-        let next = u32::from_be(sequence).wrapping_add(counted as u32);
-        (0, next.to_be(), RST | ACK)
-    };
+    // The SYN counts as one byte.
+    let next = u32::from_be(sequence).wrapping_add((length - begin + 1) as u32);
     let begin = (LENGTH as u8 / 4) << 4;
-    Some([ports.rotate_left(16), sequence, acknowledgement, word([begin, flags, 0, 0]), 0])
+    Some([ports.rotate_left(16), 0, next.to_be(), word([begin, RST | ACK, 0, 0]), 0])
 }
 
 /// Returns the segment with its checksum. `sum` is that of the other covered bytes.
@@ -67,26 +63,22 @@ mod tests {
         reset(header.map(word), length).map(|words| words.map(u32::to_ne_bytes))
     }
 
+    /// The sequence number goes around with the SYN.
     #[test]
-    fn whoever_acknowledges_something_is_told_that_there_is_nothing_at_this_point() {
-        for flags in [ACK, ACK | SYN, ACK | FIN] {
-            assert_eq!(answer(flags, 30), Some([[0, 2, 0, 1], [0, 0, 0, 9], [0; 4], [0x50, RST, 0, 0], [0; 4]]));
-        }
-    }
-
-    /// The sequence number goes around with the first byte.
-    #[test]
-    fn everything_else_is_acknowledged() {
-        for (flags, length, next) in [(SYN, 24, 0), (0, 34, 9), (FIN, 34, 10), (SYN | FIN, 24, 1), (SYN, 30, 6)] {
+    fn a_first_syn_is_acknowledged_with_its_data() {
+        for (flags, length, next) in [(SYN, 24, 0), (SYN | 0xc8, 24, 0), (SYN, 30, 6)] {
             let expected = [[0, 2, 0, 1], [0; 4], [0, 0, 0, next], [0x50, RST | ACK, 0, 0], [0; 4]];
             assert_eq!(answer(flags, length), Some(expected), "{flags:#x}");
         }
     }
 
     #[test]
-    fn resets_and_broken_headers_are_not_answered() {
-        for (flags, length) in [(RST, 24), (RST | ACK, 24), (SYN, 23), (SYN, 0)] {
-            assert_eq!(answer(flags, length), None);
+    fn other_segments_and_broken_headers_are_not_answered() {
+        for flags in (0..=u8::MAX).filter(|flags| flags & (FIN | SYN | RST | ACK) != SYN) {
+            assert_eq!(answer(flags, 30), None, "{flags:#x}");
+        }
+        for length in [23, 0] {
+            assert_eq!(answer(SYN, length), None);
         }
         assert_eq!(reset([0, 0, 0, word([0x40, SYN, 0, 0]), 0], 40), None);
     }

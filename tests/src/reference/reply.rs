@@ -118,20 +118,16 @@ fn ipv6(packet: &[u8]) -> Option<Vec<u8>> {
     Some([&header.to_bytes()[..], &reply].concat())
 }
 
-/// Returns the segment that a closed port sends (RFC 9293, section 3.10.7.1), without its checksum.
+/// Returns the segment that a closed port sends to a first SYN (RFC 9293, section 3.10.7.1), without its checksum. Other
+/// segments can belong to a connection, which must not end.
 fn reset(payload: &[u8]) -> Option<TcpHeader> {
     let segment = TcpSlice::from_slice(payload).ok()?;
-    if segment.rst() {
+    if !segment.syn() || segment.ack() || segment.fin() || segment.rst() {
         return None;
     }
-    let counted = segment.payload().len() as u32 + u32::from(segment.syn()) + u32::from(segment.fin());
     let mut reset = TcpHeader::new(segment.destination_port(), segment.source_port(), 0, 0);
-    reset.rst = true;
-    if segment.ack() {
-        reset.sequence_number = segment.acknowledgment_number();
-    } else {
-        reset.ack = true;
-        reset.acknowledgment_number = segment.sequence_number().wrapping_add(counted);
-    }
+    (reset.rst, reset.ack) = (true, true);
+    let counted = segment.payload().len() as u32 + 1;
+    reset.acknowledgment_number = segment.sequence_number().wrapping_add(counted);
     Some(reset)
 }

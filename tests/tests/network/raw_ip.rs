@@ -83,6 +83,25 @@ fn rules_and_limits_hold_on_interfaces_with_and_without_ethernet_headers() {
     ratelimit.ok("detach --all");
 }
 
+/// The kernel takes both tags of priority 3 away, since they name no network.
+#[test]
+fn a_denied_source_does_not_hide_behind_tags() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let tun = Tun::typed(&sandbox, "tun0");
+    let hidden = |source: &str| [&[0x60, 0, 0x81, 0, 0, 0, 0x08, 0][..], &packet(source)].concat();
+    let arrived = |source: &str, count| {
+        let ((), received) = receiving(&sandbox, |_| tun.receive_typed(0x8100, &hidden(source), count));
+        received.from(source.parse::<IpAddr>().unwrap()).count
+    };
+    assert_eq!(arrived(DENIED[0], 10), 10, "the kernel does not take the tags away");
+    ratelimit.ok("attach tun0 --mode generic");
+    deny(&ratelimit);
+    assert_eq!(arrived(DENIED[0], 50), 0);
+    assert_eq!(counted(&ratelimit, "malformed"), 50);
+    ratelimit.ok("detach --all");
+}
+
 /// Each of these commands replaces the program on every link.
 #[test]
 fn every_change_of_a_running_instance_keeps_the_right_program_on_each_interface() {

@@ -43,6 +43,9 @@ pub fn control(object: &mut Ebpf, settings: &Settings) -> Result<Control, Error>
     };
     (control.tick, control.tick_zero) =
         if settings.injected_clock { (settings.injected_tick, 0) } else { ticks(object)? };
+    // The beginning of an injected clock. Levels that are cleared before a test sets it would otherwise owe until the
+    // machine's own time.
+    control.clock = u64::from(settings.injected_clock);
     control.created = host::now();
     control.suspended = host::suspended();
     control.wall = if settings.injected_clock { 0 } else { host::wall().wrapping_sub(control.created) };

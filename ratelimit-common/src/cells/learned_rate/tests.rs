@@ -26,6 +26,14 @@ impl Host {
         self.end_minute(passed, sent - passed);
     }
 
+    /// Unknown sources send far more than the rate, until the minute ends or a fifth of a second before. The burst is
+    /// spent in this minute, and what was refused is counted as far as it is.
+    fn saturated_minute(&mut self) {
+        let per_minute = self.learned.in_force();
+        let passed = per_minute + per_minute / (MINUTE / BURST_TIME);
+        self.end_minute(passed, most_refused(per_minute));
+    }
+
     fn end_minute(&mut self, passed: u64, refused: u64) {
         let learned = &mut self.learned;
         self.refused += refused;
@@ -87,6 +95,25 @@ fn a_flood_before_anything_is_learned_teaches_nothing() {
     assert_eq!((host.per_second(), host.learned.is_learning()), (100_000, true));
     host.days(1, site(500));
     assert_eq!(host.per_second(), 2_000);
+}
+
+/// A flood teaches nothing for 30 days, neither at every moment nor beside calm minutes of the site.
+#[test]
+fn minutes_of_which_a_flood_spends_the_rate_teach_nothing() {
+    for calm in [false, true] {
+        let mut host = Host::default();
+        host.days(3, site(250));
+        for minute in 0..30 * DAY {
+            if calm && minute % 2 == 0 {
+                host.minute(site(250)(&host));
+            } else {
+                host.saturated_minute();
+            }
+            assert!(host.learned.per_minute <= per_minute(1_000), "minute {minute}");
+        }
+        host.days(1, site(250));
+        assert_eq!(host.per_second(), 1_000);
+    }
 }
 
 #[test]

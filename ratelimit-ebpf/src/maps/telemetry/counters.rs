@@ -61,7 +61,14 @@ pub fn of_reason(index: u32) -> Option<&'static Counter> {
 #[inline(always)]
 #[must_use]
 pub fn of_interface(interface: u32) -> Option<&'static Counters> {
-    LEDGER.get(0).and_then(|ledger| INTERFACE_COUNTERS.get(place(ledger, interface)))
+    INTERFACE_COUNTERS.get(place_of(interface))
+}
+
+/// Returns the place of an interface, or that of all interfaces without one.
+#[inline(always)]
+#[must_use]
+pub fn place_of(interface: u32) -> u32 {
+    LEDGER.get(0).map_or(OTHERS, |ledger| place(ledger, interface))
 }
 
 /// Returns the place of an interface. Written without a loop, see [`crate::bpf::verifier`].

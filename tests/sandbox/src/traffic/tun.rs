@@ -14,6 +14,8 @@ const SET_INTERFACE: libc::c_ulong = 0x4004_54ca;
 const SET_LINK_TYPE: libc::c_ulong = 0x4004_54cd;
 /// `IFF_TUN | IFF_NO_PI`
 const PLAIN: u16 = 0x1001;
+/// `IFF_TUN`: the type of its content is in front of each packet.
+const TYPED: u16 = 0x0001;
 
 /// `struct ifreq` with `ifr_flags`.
 #[repr(C)]
@@ -48,10 +50,26 @@ impl Tun {
     /// If the name is taken.
     #[must_use]
     pub fn down(sandbox: &Sandbox, name: &str) -> Self {
+        Self::create(sandbox, name, PLAIN)
+    }
+
+    /// Creates the interface, and switches it on. It believes [`Self::receive_typed`] what packets are, as GRE does.
+    ///
+    /// # Panics
+    ///
+    /// If the name is taken.
+    #[must_use]
+    pub fn typed(sandbox: &Sandbox, name: &str) -> Self {
+        let tun = Self::create(sandbox, name, TYPED);
+        sandbox.ip(&format!("link set {name} up"));
+        tun
+    }
+
+    fn create(sandbox: &Sandbox, name: &str, flags: u16) -> Self {
         sandbox.victim(|| {
             let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
             let file = file.expect("cannot open /dev/net/tun");
-            let mut request = Request { name: [0; 16], flags: PLAIN, padding: [0; 22] };
+            let mut request = Request { name: [0; 16], flags, padding: [0; 22] };
             request.name[..name.len()].copy_from_slice(name.as_bytes());
             // SAFETY: the kernel reads and writes a `struct ifreq`, which outlives the call.
             let made = unsafe { libc::ioctl(file.as_raw_fd(), SET_INTERFACE, &raw mut request) };
@@ -80,5 +98,14 @@ impl Tun {
         for _ in 0..count {
             (&self.0).write_all(packet).expect("the interface takes no packet");
         }
+    }
+
+    /// Lets a packet of this Ethernet type arrive `count` times at an interface that is [`Self::typed`].
+    ///
+    /// # Panics
+    ///
+    /// If the kernel refuses it.
+    pub fn receive_typed(&self, ether_type: u16, packet: &[u8], count: usize) {
+        self.receive(&[&[0, 0][..], &ether_type.to_be_bytes(), packet].concat(), count);
     }
 }

@@ -5,9 +5,15 @@ use std::{
     net::{IpAddr, SocketAddr, TcpListener},
 };
 
-use ratelimit_common::reason::Reason;
+use ratelimit_common::{
+    limits::{
+        limit::SECOND,
+        policy::{Policy, SHADOW},
+    },
+    reason::Reason,
+};
 use ratelimit_dataplane::program::loader::Settings;
-use ratelimit_tests::{Bytecode, Segment, VICTIM_IPV4, VICTIM_IPV6, Verdict};
+use ratelimit_tests::{Bytecode, Segment, VICTIM_IPV4, VICTIM_IPV6, Verdict, per_second};
 
 use super::{datagram, on_the_victim, segment};
 use crate::cells::unknown_sources::{frame, is_known, limited_with};
@@ -18,11 +24,16 @@ const MTU: usize = 65_536;
 /// Returns a program with cookies, and spends the rate of unknown sources.
 pub(super) fn load(settings: Settings) -> Bytecode {
     let bytecode = limited_with(Settings { unknown: 1_000, cells: 1 << 10, prove_tcp: true, own: 0, ..settings });
+    spend_rate(&bytecode);
+    bytecode
+}
+
+/// Spends the rate of unknown sources.
+fn spend_rate(bytecode: &Bytecode) {
     for number in 0..2_000_u16 {
         let [high, low] = number.to_be_bytes();
         bytecode.send(&frame([10, 79, high, low]));
     }
-    bytecode
 }
 
 /// Makes the kernel of the victim give cookies always.
@@ -157,6 +168,44 @@ fn cookies_have_a_budget_and_shadow_sends_none() {
         let bytecode = load(Settings { shadow: true, ..crate::settings() });
         let (verdict, same) = bytecode.exchange(&syn);
         assert_eq!((verdict, same), (Verdict::Pass, syn));
+    });
+}
+
+/// Nobody makes this host send one address more answers than the address may send packets.
+#[test]
+fn a_source_gets_no_more_cookies_than_its_own_limit() {
+    on_the_victim(|_| {
+        always();
+        let listener = TcpListener::bind((VICTIM_IPV4, 0)).unwrap();
+        let to = listener.local_addr().unwrap();
+        for frags in [true, false] {
+            let settings = Settings { frags, services: true, lanes: true, actions: true, ..crate::settings() };
+            let mut bytecode = load(settings);
+            bytecode.set("default tcp-syn", per_second(5, 5));
+            let syn = Segment::syn(SocketAddr::from(([10, 77, 0, 1], 5_000)), to).frame(&[]);
+            let other = Segment::syn(SocketAddr::from(([10, 77, 0, 2], 5_000)), to).frame(&[]);
+            let answered = |syn: &[u8]| (0..1_000).filter(|_| bytecode.exchange(syn).0 == Verdict::Reply).count();
+            assert_eq!((answered(&syn), answered(&other)), (5, 5));
+            assert_eq!((bytecode.count(Reason::SynCookie), bytecode.count(Reason::OverPackets)), (10, 1_990));
+            // The refusal was cached, so the budget of answers and the listener were not asked again.
+            assert_eq!(count(&bytecode), [0, 0]);
+            bytecode.clock().advance(SECOND);
+            spend_rate(&bytecode);
+            assert_eq!(answered(&syn), 5);
+            // A limit that only counts does not lift the one of unknown sources.
+            bytecode.set("default tcp-syn", Policy { over_limit: SHADOW, ..per_second(5, 5) });
+            let last = Segment::syn(SocketAddr::from(([10, 77, 0, 4], 5_000)), to).frame(&[]);
+            let answered = (0..100).filter(|_| bytecode.exchange(&last).0 == Verdict::Reply).count();
+            assert_eq!(answered, 100);
+            // Acknowledgements of cookies prove the address as before.
+            bytecode.set("default tcp-syn", per_second(1_000, 1_000));
+            let visitor = Segment::syn(SocketAddr::from(([10, 77, 0, 3], 5_000)), to);
+            let frame = visitor.frame(&[]);
+            let (verdict, answer) = bytecode.exchange(&frame);
+            assert_eq!(verdict, Verdict::Reply);
+            let ack = visitor.acknowledging(visitor.cookie(&[], &frame, &answer, MTU));
+            assert_eq!(bytecode.reason(&ack.frame(&[])), Reason::WithinLimit);
+        }
     });
 }
 

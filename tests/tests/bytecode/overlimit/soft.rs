@@ -4,7 +4,7 @@ use ratelimit_common::{
     limits::{algorithm::Algorithm, limit::SECOND, policy::Policy},
     reason::Reason,
 };
-use ratelimit_dataplane::program::loader::Settings;
+use ratelimit_dataplane::{program::loader::Settings, sys::host};
 use ratelimit_tests::Bytecode;
 
 use crate::{
@@ -80,6 +80,14 @@ fn the_soft_allowance_returns_at_its_own_rate(front: Front) {
         assert_eq!(within[1], 0, "{}", algorithm.name());
         assert_eq!(offer(&mut bytecode, HOUR + back + 1_000, 100)[1], 1, "{}", algorithm.name());
     }
+}
+
+/// Limits get their lane before the clock of the test begins, which can be earlier than that of the machine.
+#[test]
+fn a_lane_owes_nothing_at_any_time_of_a_test() {
+    let started = host::now();
+    let mut bytecode = load(Front::On, Algorithm::TokenBucket, 10);
+    assert_eq!(offer(&mut bytecode, started - SECOND, 100), [50, 5, 45]);
 }
 
 with_and_without_cells!(

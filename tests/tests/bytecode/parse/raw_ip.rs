@@ -91,6 +91,42 @@ fn packets_that_are_not_ip_are_malformed() {
     }
 }
 
+/// The kernel takes VLAN tags away also where only a GRE header, or a program, names them. A tag of priority 3 begins like
+/// IPv6.
+#[test]
+fn no_tag_in_front_of_a_packet_is_read_as_ipv6() {
+    const FURTHER: [&[[u8; 2]]; 5] =
+        [&[], &[[0x81, 0]], &[[0x88, 0xa8]], &[[0x81, 0], [0x81, 0]], &[[0x88, 0xa8], [0x81, 0], [0x81, 0]]];
+    let mut bytecode = Bytecode::with(settings());
+    for source in [IpAddr::from(V4), V6.into()] {
+        bytecode.set(&source.to_string(), Policy::DENIED);
+        let kind = if source.is_ipv4() { [0x08, 0] } else { [0x86, 0xdd] };
+        let inner = &Frame::udp(source, 9).bytes()[ETHERNET..];
+        for further in FURTHER {
+            for first in [[0x60, 0], [0x6f, 0xff]] {
+                let tags: Vec<u8> = further.iter().flat_map(|kind| [&kind[..], &[0, 0]].concat()).collect();
+                let mut packet = [&first[..], &tags, &kind, inner].concat();
+                // As long as the IPv6 header says that it seems to be.
+                let length = 40 + usize::from(u16::from_be_bytes([packet[4], packet[5]]));
+                packet.resize(packet.len().max(length), 0);
+                assert_eq!(reason(&bytecode, &packet), Reason::Malformed, "{source} {further:x?} {first:x?}");
+            }
+        }
+    }
+}
+
+/// Flow labels are random, and some are like the type of a packet behind a tag.
+#[test]
+fn ipv6_packets_are_read_whatever_their_flow_label() {
+    let mut bytecode = Bytecode::with(settings());
+    bytecode.set(&V6.to_string(), Policy::DENIED);
+    let mut packet = Frame::udp(V6, 9).bytes()[ETHERNET..].to_vec();
+    for label in [[0x08, 0], [0x86, 0xdd], [0x81, 0], [0x88, 0xa8]] {
+        packet[2..4].copy_from_slice(&label);
+        assert_eq!(reason(&bytecode, &packet), Reason::Denied, "{label:x?}");
+    }
+}
+
 #[test]
 fn a_packet_cut_at_any_byte_is_truncated() {
     let bytecode = denying_everything(Settings { services: true, ..settings() });

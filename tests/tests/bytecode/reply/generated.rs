@@ -67,7 +67,8 @@ fn ipv6_address() -> impl Strategy<Value = Vec<u8>> {
 /// Generates a protocol number and a payload that starts with its header.
 fn payload() -> impl Strategy<Value = (u8, Vec<u8>)> {
     let tcp = (bytes(12), 4u8..8, any::<u8>(), bytes(0..80)).prop_map(|(begin, words, flags, rest)| {
-        let flags = if rest.len() % 4 == 0 { flags } else { flags & !4 };
+        // Without FIN, RST and ACK: a first SYN.
+        let flags = if rest.len() % 4 == 0 { flags } else { flags & !0x15 | 2 };
         (6, [&begin[..], &[words << 4, flags], &rest].concat())
     });
     let icmp = (prop::sample::select(vec![0u8, 3, 5, 8, 8, 11, 13]), bytes(0..40));

@@ -96,11 +96,11 @@ fn a_tcp_syn_over_ipv4_gets_a_reset() {
 }
 
 #[test]
-fn an_established_tcp_connection_over_ipv6_gets_a_reset_with_the_expected_sequence_number() {
+fn a_tcp_syn_with_data_over_ipv6_gets_a_reset_that_acknowledges_both() {
     let bytecode = load(plenty());
     let frame = PacketBuilder::ethernet2(CLIENT, SERVER).ipv6(SOURCE_V6.octets(), VICTIM_IPV6.octets(), 3);
     let mut bytes = Vec::new();
-    frame.tcp(50_000, 443, 77, 1_000).ack(4_711).psh().write(&mut bytes, &[1; 1_000]).unwrap();
+    frame.tcp(50_000, 443, 77, 1_000).syn().psh().write(&mut bytes, &[1; 1_000]).unwrap();
     let answer = answer(&bytecode, &bytes);
     assert_eq!(answer.len(), 14 + 40 + 20);
     let (packet, TransportSlice::Tcp(segment)) = parsed(&answer) else { panic!("no TCP") };
@@ -110,8 +110,8 @@ fn an_established_tcp_connection_over_ipv6_gets_a_reset_with_the_expected_sequen
     assert_eq!((header.hop_limit(), header.payload_length(), header.traffic_class()), (64, 20, 0));
     let checksum = segment.calc_checksum_ipv6(header.source(), header.destination()).unwrap();
     assert_eq!(segment.checksum(), checksum);
-    assert_eq!((segment.sequence_number(), segment.acknowledgment_number()), (4_711, 0));
-    assert!(segment.rst() && !segment.ack() && !segment.psh());
+    assert_eq!((segment.sequence_number(), segment.acknowledgment_number()), (0, 77 + 1 + 1_000));
+    assert!(segment.rst() && segment.ack() && !segment.psh());
 }
 
 #[test]

@@ -171,6 +171,27 @@ fn the_program_learns_the_rate_as_it_is_defined() {
     assert_eq!(days.per_second(), 1_000);
 }
 
+/// The burst that is full when the minute begins is spent when it ends, so a little more than a minute's worth passes.
+#[test]
+fn a_minute_in_which_a_flood_spends_all_of_the_rate_teaches_nothing() {
+    stay_on_one_cpu();
+    let (mut days, learned) = (Days::begin(), of(60 * 1_000));
+    days.bytecode.tables.learned_rate.open_mut().unwrap().set(0, learned, 0).unwrap();
+    days.definition = Definition { calm: vec![0; learned.calm as usize], per_minute: 60_000, settling: 0 };
+    days.minutes(1);
+    let calm = days.learned().calm;
+    // Without and with a pause of the flood at the end.
+    for pause in [1, 20] {
+        days.send(100);
+        for _ in pause..6_000 {
+            days.clock.advance(SECOND / 100);
+            days.send(100);
+        }
+        days.minute(pause * SECOND / 100);
+    }
+    assert_eq!((days.learned().calm, days.per_second()), (calm, 1_000));
+}
+
 /// The rate in force holds the flood, before and after it is learned.
 #[test]
 fn a_flood_gets_the_learned_rate() {
