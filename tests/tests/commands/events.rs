@@ -173,7 +173,8 @@ fn a_flood_of_syns_that_get_cookies_is_printed_at_its_start_and_end() {
     let _peer = Sink::at_the_peer(&sandbox);
     sandbox.set_syn_cookies("2");
     let listener = sandbox.victim(|| TcpListener::bind((VICTIM_IPV4, 0))).unwrap();
-    ratelimit.ok("attach eth0 --packets 1/h --unknown 1/s --prove tcp");
+    // A cookie is charged to the limit of its source, which is far away here.
+    ratelimit.ok("attach eth0 --packets 100/s --unknown 1/s --prove tcp");
     let (mut json, mut words) =
         (Events::start(&sandbox, &ratelimit, "-n 2 --json"), Events::start(&sandbox, &ratelimit, "-n 2"));
     let syn = Frame::syn(NOISY, listener.local_addr().unwrap().port());

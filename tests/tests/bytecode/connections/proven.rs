@@ -19,8 +19,9 @@ use ratelimit_tests::{
 };
 
 use super::{ACK, SYN, datagram, on_the_victim, segment};
-use crate::cells::unknown_sources::{
-    STEP, all, flood, frame, is_known, limited, limited_with, send_for, two_in_a_cell,
+use crate::cells::{
+    stay_on_one_cpu,
+    unknown_sources::{STEP, all, flood, frame, is_known, limited, limited_with, send_for, two_in_a_cell},
 };
 
 /// Returns a connection that the victim has accepted: the peer's end, the victim's end, and the listener.
@@ -137,6 +138,7 @@ fn a_connection_that_is_half_open_proves_nothing() {
 #[test]
 fn look_ups_have_a_budget() {
     on_the_victim(|sandbox| {
+        stay_on_one_cpu();
         let mut bytecode = limited(1_000, 1 << 10);
         let (client, server, _listener) = accepted(sandbox, SocketAddr::new(VICTIM_IPV4.into(), 0));
         let (peer, local) = (client.local_addr().unwrap(), server.local_addr().unwrap());
