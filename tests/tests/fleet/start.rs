@@ -26,7 +26,11 @@ fn first_second(keys: &str) -> Admitted {
             ratelimit.ok("limit set default --packets 1000/s --burst 2000");
         }
         for ratelimit in &all {
-            until("each host knows all", || ratelimit.json("fleet status")["hosts"] == 3);
+            // Its exit status is 1 before the engine has answered.
+            until("each host knows all", || {
+                let status = ratelimit.run("fleet status --json").stdout;
+                serde_json::from_str::<serde_json::Value>(&status).is_ok_and(|status| status["hosts"] == 3)
+            });
         }
         // The next report has told the daemon what the kernel has to know.
         wait(1.0);

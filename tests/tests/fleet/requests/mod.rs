@@ -16,10 +16,13 @@ fn means(seconds: &[Second], from: usize) -> [f64; 2] {
     [mean(|second| second.admitted), mean(|second| second.wanted)]
 }
 
-/// Checks that servers admit one limit together, or what they are asked for on a machine that is too busy for it.
+/// Checks that servers admit one limit together, or what they are asked for on a machine that is too busy for it. What
+/// clients leave of the limit on such a machine, they can have later, up to the burst of one second.
 fn share_one_limit(seconds: &[Second], from: usize) {
     let [admitted, wanted] = means(seconds, from);
-    assert!(admitted <= 1.03 && admitted >= 0.97 * wanted.min(1.0), "{seconds:?}");
+    let is_busy = seconds.iter().any(|second| second.wanted < 2.9);
+    let saved = if is_busy { 1.0 / (seconds.len() - from) as f64 } else { 0.0 };
+    assert!(admitted <= 1.03 + saved && admitted >= 0.97 * wanted.min(1.0), "{seconds:?}");
 }
 
 #[test]
