@@ -140,6 +140,7 @@ impl Drop for Question<'_> {
 mod tests {
     use super::*;
 
+    #[cfg(feature = "tls")]
     #[test]
     fn the_authorities_of_the_system_are_read_once_and_only_for_servers_that_need_them() {
         let pem = rcgen::generate_simple_self_signed(["authority".to_owned()]).unwrap().cert.pem();

@@ -7,9 +7,11 @@ use std::{
 
 use proptest::prelude::*;
 
+#[cfg(feature = "tls")]
+use super::Authority;
 use super::{
-    Address, AddressError, Answer, Answers, Authority, Caller, CallerError, Options, Question, Server, Token,
-    TokenError, Undecided,
+    Address, AddressError, Answer, Answers, Caller, CallerError, Options, Question, Server, Token, TokenError,
+    Undecided,
     backoff::{Backoff, Waiting},
     connector::tests::full_socket,
 };
@@ -106,6 +108,15 @@ fn a_token_goes_over_no_network_without_encryption_and_is_not_printed() {
     }
 }
 
+#[cfg(not(feature = "tls"))]
+#[test]
+fn without_encryption_an_encrypted_server_is_refused() {
+    let server = Server::new("https://limits.example:8443".parse().unwrap());
+    let refused = Caller::new([server], Options::default()).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("is built without `tls`"), "{refused}");
+}
+
+#[cfg(feature = "tls")]
 #[test]
 fn an_authority_is_a_certificate_and_only_for_encrypted_connections() {
     assert!(Authority::of_pem(b"nonsense").is_err());
