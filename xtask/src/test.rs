@@ -99,7 +99,9 @@ fn packet_tool() -> Result<()> {
     let packages = ["ratelimit-base", "ratelimit-client", "ratelimit-daemon", "ratelimit-user"];
     let packages = packages.iter().flat_map(|name| ["--package", name]);
     let mut cargo = run::cargo();
-    cargo.args(["test", "--locked", "--quiet", "--no-fail-fast", "--no-default-features", "--lib", "--bins"]).args(packages);
+    cargo
+        .args(["test", "--locked", "--quiet", "--no-fail-fast", "--no-default-features", "--lib", "--bins"])
+        .args(packages);
     run::run(&mut cargo)
 }
 

@@ -166,6 +166,9 @@ mod tests {
         begin(&some, &["over-unknown: 2 packets. Every source is unknown", "not-admitted: 1 packet. "]);
         assert!(some[1].contains("one CPU, 500/s new buckets"), "{}", some[1]);
         begin(&notes(&file("unknown = \"auto\""), &[None]), &["unknown = \"auto\" is judged as on its first day"]);
+        if cfg!(not(feature = "fleet")) {
+            return;
+        }
         let fleet = file("shadow = \"on\"") + "[fleet]\nengine = \"redis://192.0.2.1\"\n";
         begin(&notes(&fleet, &[None]), &["shadow of the file is ignored", "the fleet of the file is left out"]);
     }
