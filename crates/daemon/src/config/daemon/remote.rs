@@ -144,7 +144,7 @@ pub(in crate::config) fn read(table: &Table<'_>, others: &[&str], name: &str) ->
     #[cfg(not(feature = "lists"))]
     {
         wrong("url", super::absent("lists"));
-        return None;
+        None
     }
     #[cfg(feature = "lists")]
     fetched(options, address, name, &wrong)
