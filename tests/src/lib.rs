@@ -48,9 +48,10 @@ pub use product::{
     unpacked,
 };
 pub use ratelimit_sandbox::{
-    Daemon, EXTENSIONS, Flood, Folder, Frame, FrameReceiver, MAC, Namespace, Output, PEER_IPV4, PEER_IPV6, PEER_LINK,
-    Process, RawSocket, Running, Sandbox, Segment, Sink, Stamped, StampedSocket, Tun, VICTIM_IPV4, VICTIM_IPV6,
-    VICTIM_LINK, WIREGUARD_KEYS, Wrap, compute_checksums, framed, has_two_cpus, join_no_packets, kernel_at_least,
-    online_cpus, receive_by_timer, send_raw, set_queues, set_wireguard, stdin,
+    Daemon, EXTENSIONS, Flood, Folder, Frame, FrameReceiver, MAC, Namespace, Output, PATIENCE, PEER_IPV4, PEER_IPV6,
+    PEER_LINK, Process, RawSocket, Running, Sandbox, Segment, Sink, Stamped, StampedSocket, Tun, VICTIM_IPV4,
+    VICTIM_IPV6, VICTIM_LINK, WIREGUARD_KEYS, Wrap, compute_checksums, framed, has_two_cpus, join_no_packets,
+    kernel_at_least, online_cpus, receive_by_timer, scaled, send_raw, set_queues, set_wireguard, stay_on_cpu, stdin,
+    wait_until,
 };
 pub use reference::{disagreement, expected, reply};

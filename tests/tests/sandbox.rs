@@ -7,12 +7,13 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     process::{Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use aya::programs::loaded_programs;
 use ratelimit_tests::{
-    Flood, Frame, PEER_IPV4, PEER_IPV6, Running, Sandbox, Sink, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK,
+    Flood, Frame, PATIENCE, PEER_IPV4, PEER_IPV6, Running, Sandbox, Sink, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK,
+    wait_until,
 };
 
 #[test]
@@ -55,7 +56,7 @@ fn every_source_of_a_flood_reaches_a_socket() {
         (Frame::udp([0xfd00, 9, 1, 0xfffe, 0, 0, 0, 7], 9), "fd00:9:1:fffe::7", "fd00:9:2:7::7"),
     ];
     let socket = sandbox.victim(|| UdpSocket::bind("[::]:9")).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     for (frame, first, last) in frames {
         for length in [60, 1_514] {
             Flood::of(frame.clone().length(length)).sources(10).send(&sandbox, 20);
@@ -140,7 +141,7 @@ fn holds_a_sandbox_until_killed() {
     sleep.arg("1000");
     let _child = sandbox.start(sleep);
     println!("\nprogram {}", pinned_program(&sandbox));
-    thread::sleep(Duration::from_secs(60));
+    thread::sleep(PATIENCE);
 }
 
 /// Loads a program that only its pin holds.
@@ -159,9 +160,5 @@ fn is_loaded(program: u32) -> bool {
 
 /// The kernel removes namespaces with a delay.
 fn assert_gone(program: u32) {
-    let begin = Instant::now();
-    while is_loaded(program) {
-        assert!(begin.elapsed() < Duration::from_secs(10), "program {program} is still there");
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_until(&format!("program {program} is gone"), || !is_loaded(program));
 }

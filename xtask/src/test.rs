@@ -81,10 +81,7 @@ fn some(filter: &[String]) -> Result<()> {
 
 /// Builds all test programs, and what they run.
 fn build() -> Result<Vec<Program>> {
-    // Tests run the binary of the product and that of another version. `cargo test` builds neither. For the workspace,
-    // cargo chooses the features of `cargo test`, so that no library is built twice.
-    run::run(run::cargo().args(["build", "--locked", "--quiet", "--workspace", "--bin", "ratelimit"]))?;
-    let programs = program::build(&["--lib", "--bin", "xtask", "--bin", "bench", "--test", "*"])?;
+    let programs = program::build()?;
     other::build()?;
     Ok(programs)
 }

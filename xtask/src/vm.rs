@@ -187,25 +187,23 @@ fn cache() -> Result<PathBuf> {
 
 /// Builds the product and the test programs. Returns each with its path in the guest.
 fn programs() -> Result<Vec<(PathBuf, PathBuf)>> {
-    let product = executables(&["build", "--workspace", "--bin", "ratelimit"])?;
-    let mut tests = vec!["test", "--no-run", "--workspace"];
-    tests.extend(suite::PROGRAMS.iter().flat_map(|name| ["--test", name]));
+    let mut words = vec!["build", "--workspace", "--bin", "ratelimit"];
+    words.extend(suite::PROGRAMS.iter().flat_map(|name| ["--test", name]));
     let mut programs = Vec::new();
-    // Cargo also builds the programs beside the tests, which guests have no room for.
-    let tests = executables(&tests)?.into_iter().filter(|(name, _)| suite::PROGRAMS.contains(&name.as_str()));
-    for (name, path) in product.into_iter().chain(tests) {
-        let folder = if name == "ratelimit" { "/usr/sbin" } else { "/tests" };
-        programs.push((path, Path::new(folder).join(name)));
+    for built in run::executables(&words)? {
+        let [Some(name), Some(path)] = [built["target"]["name"].as_str(), built["executable"].as_str()] else {
+            continue;
+        };
+        let folder = match name {
+            "ratelimit" => "/usr/sbin",
+            _ if suite::PROGRAMS.contains(&name) => "/tests",
+            // Cargo also builds the programs beside the tests, which guests have no room for.
+            _ => continue,
+        };
+        programs.push((PathBuf::from(path), Path::new(folder).join(name)));
     }
     for name in suite::PROGRAMS.iter().chain(&["ratelimit"]) {
         ensure!(programs.iter().any(|(_, place)| place.ends_with(name)), "cargo has not built {name}");
     }
     Ok(programs)
-}
-
-/// Runs cargo with these arguments. Returns the names and paths of the executables.
-fn executables(words: &[&str]) -> Result<Vec<(String, PathBuf)>> {
-    let built = run::executables(words)?;
-    let named = built.iter().map(|built| Some((built["target"]["name"].as_str()?, built["executable"].as_str()?)));
-    Ok(named.flatten().map(|(name, path)| (name.to_owned(), PathBuf::from(path))).collect())
 }

@@ -6,6 +6,7 @@
 
 mod object;
 pub mod packets;
+mod patience;
 mod product;
 mod sandbox;
 mod traffic;
@@ -16,6 +17,7 @@ pub use packets::{
     segment::Segment,
     wrap::{EXTENSIONS, Wrap, framed},
 };
+pub use patience::{PATIENCE, scaled, wait_until};
 pub use product::{
     daemon::{Daemon, Folder},
     ratelimit::{Check, Output, Program, Ratelimit, Unchecked, stdin},
@@ -23,7 +25,7 @@ pub use product::{
 pub use sandbox::{
     Sandbox,
     addresses::{MAC, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK},
-    kernel::{has_two_cpus, kernel_at_least, online_cpus},
+    kernel::{has_two_cpus, kernel_at_least, online_cpus, stay_on_cpu},
     link::{compute_checksums, connect_without_addresses, ip, join_no_packets},
     namespace::Namespace,
     process::{Process, output},

@@ -22,7 +22,7 @@ use ratelimit_dataplane::{
 use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
 
 use super::row::{Packets, Row};
-use crate::{Flood, Frame, PEER_LINK, Ratelimit, Running, Sandbox, VICTIM_LINK, send_raw, tokens};
+use crate::{Flood, Frame, PATIENCE, PEER_LINK, Ratelimit, Running, Sandbox, VICTIM_LINK, send_raw, tokens};
 
 /// Destination port of UDP packets, without a listener.
 pub(super) const PORT: u16 = 9;
@@ -33,8 +33,6 @@ pub(super) const FORGED: Ipv4Addr = Ipv4Addr::new(11, 0, 0, 1);
 /// The link of honest sources. The sandbox's first link is the attacker's.
 const HONEST_LINK: &str = "honest0";
 const HONEST_PEER_LINK: &str = "honest1";
-/// Time within which every sent packet has arrived.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Places of the two links in pairs of counts.
 const ATTACKER: usize = 0;
 const OTHERS: usize = 1;

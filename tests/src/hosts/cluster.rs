@@ -1,22 +1,15 @@
 //! A cluster of three Redis servers, which may have a replica each.
 
-use std::{
-    process::Command,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{process::Command, sync::Arc, thread, time::Instant};
 
 use ratelimit_sandbox::output;
 use rustix::process::Signal;
 
 use super::address::SERVER;
-use crate::{Encryption, Namespace, Redis};
+use crate::{Encryption, Namespace, PATIENCE, Redis};
 
 const SERVERS: u16 = 3;
 const FIRST_PORT: u16 = 7_000;
-/// Time in which the servers must find each other.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running cluster, killed on drop.
 #[derive(Debug)]

@@ -1,22 +1,15 @@
 //! A server with a replica, and three sentinels that promote the replica if the server fails.
 
-use std::{
-    process::Command,
-    sync::Arc,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{process::Command, sync::Arc, thread, time::Instant};
 
 use ratelimit_sandbox::output;
 
 use super::address::SERVER;
-use crate::{Encryption, Folder, Namespace, Redis};
+use crate::{Encryption, Folder, Namespace, PATIENCE, Redis};
 
 /// Ports of the sentinels.
 const PORTS: [u16; 3] = [26_379, 26_380, 26_381];
 const REPLICA: u16 = Redis::PORT + 1;
-/// Time in which the sentinels must find each other and the replica.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server with its replica and sentinels, killed on drop.
 #[derive(Debug)]

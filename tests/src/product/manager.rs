@@ -10,10 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Process, Ratelimit, Sandbox};
-
-/// Maximum wait for a message before the test fails.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+use crate::{PATIENCE, Process, Ratelimit, Sandbox};
 
 /// A socket for messages of sd_notify(3), in the sandbox's /run.
 #[derive(Debug)]

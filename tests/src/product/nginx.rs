@@ -6,18 +6,16 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context as _, Result, bail};
 
 use super::unpacked;
-use crate::{Process, Sandbox, VICTIM_IPV4};
+use crate::{PATIENCE, Process, Sandbox, VICTIM_IPV4};
 
 /// Its folder in the sandbox's own `/run`, which ends with the sandbox.
 const FOLDER: &str = "/run/nginx";
-/// Time in which it must accept connections.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running nginx with one process, killed on drop.
 #[derive(Debug)]

@@ -6,16 +6,13 @@ use std::{
     process::{Command, Stdio},
     sync::Arc,
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use tokio::runtime::Builder;
 
 use super::unpacked;
-use crate::{Namespace, Process, Sandbox, VICTIM_IPV4};
-
-/// Time in which it must accept connections.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::{Namespace, PATIENCE, Process, Sandbox, VICTIM_IPV4};
 
 /// A running server without persistence, killed on drop.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! `detach`.
 
-use std::{fs, path::Path, process::Command, thread};
+use std::{fs, path::Path, process::Command};
 
 use aya::{
     maps::{HashMap, MapData, loaded_maps},
     programs::loaded_programs,
 };
-use ratelimit_tests::{Ratelimit, Sandbox, Sink};
+use ratelimit_tests::{Ratelimit, Sandbox, Sink, wait_until};
 
 use crate::{PINS, attach::program_id};
 
@@ -28,11 +28,7 @@ fn detach_all_leaves_no_pin_link_program_or_map() {
         let map = loaded_maps().flatten().any(|map| maps.contains(&map.id()));
         !program && !map
     };
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while !gone() {
-        assert!(std::time::Instant::now() < deadline, "the kernel still has program {id} or one of the maps {maps:?}");
-        thread::yield_now();
-    }
+    wait_until(&format!("the kernel frees program {id} and the maps {maps:?}"), gone);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ratelimit_dataplane::instance::daemon_lock::DaemonLock;
 use ratelimit_tests::{Daemon, Folder, Process, Ratelimit, Sandbox};
 use rustix::{
     fs::{FlockOperation, flock},
@@ -99,6 +100,31 @@ fn commands_name_the_holder_of_the_lock_and_the_daemon_tries_again() {
     }
     assert!(line.contains(": reloaded, rules: 1 set, 0 deleted, 0 unchanged; replaced default (was "), "{line}");
     assert_eq!(limits(&ratelimit), ["default any 6/s config"]);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_daemon_gives_up_after_ten_seconds_although_the_holder_works() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    folder.write("interfaces = [\"eth0\"]\n");
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    let holder = hold_with(&sandbox, PINS, &["sh", "-c", "while :; do :; done"]);
+    let holding = format!("{PINS} is locked by process {} (sh -c while :; do :; done)", holder.child.id());
+    folder.write("interfaces = [\"eth0\"]\n[default]\npackets = \"5/s\"\n");
+    assert!(daemon.wait_line().starts_with("ratelimit: waits for "));
+    let expected = format!("ratelimit: nothing was changed: {holding}, for 10 seconds: ");
+    let line = daemon.line();
+    assert!(line.starts_with(&expected), "{line}");
+    drop(holder);
+    let mut line = daemon.line();
+    while line.starts_with("ratelimit: nothing was changed: ") {
+        line = daemon.line();
+    }
+    assert!(line.contains(": reloaded, rules: 1 set"), "{line}");
     daemon.end();
     ratelimit.ok("detach --all");
 }
@@ -207,6 +233,23 @@ fn each_command_that_takes_the_lock_sets_the_time_of_the_folder() {
     until("another time", || {
         ratelimit.ok("limit set 192.0.2.1 --packets 1/s");
         time() > before
+    });
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_daemon_that_starts_or_ends_does_not_set_the_time_of_the_folder() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    sandbox.victim(|| {
+        let time = || fs::metadata(PINS).unwrap().modified().unwrap();
+        let (before, mut lock) = (time(), None);
+        DaemonLock::take_early(PINS.as_ref(), &mut lock).unwrap();
+        assert!(lock.is_some());
+        assert_eq!(time(), before);
+        drop(lock);
+        assert_eq!(time(), before);
     });
     ratelimit.ok("detach --all");
 }

@@ -1,13 +1,8 @@
 //! Folders, locks and pins that another user could change: every command refuses them, and says what to do.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{fs, os::unix::fs::PermissionsExt as _, process::Command};
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox, wait_until};
 
 use crate::PINS;
 
@@ -62,10 +57,7 @@ fn a_missing_file_system_is_mounted_for_root_only() {
     let output = ratelimit.output(&mut ratelimit.in_container("attach eth0", &modes));
     assert_eq!((output.status, output.stdout.as_str()), (0, "1700\n700\n"), "{output:?}");
     // The kernel detaches the program from a work queue after the mount's end.
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while sandbox.ip("link show eth0").contains("xdp") {
-        assert!(Instant::now() < deadline, "the program is attached after the end of its mount");
-    }
+    wait_until("the program is gone with its mount", || !sandbox.ip("link show eth0").contains("xdp"));
 }
 
 #[test]

@@ -25,11 +25,11 @@ use ratelimit_fleet::{
     key::Key,
 };
 use ratelimit_protocol::fleet::{About, Version};
-use ratelimit_tests::{Redis, Sandbox, VICTIM_IPV4};
+use ratelimit_tests::{PATIENCE, Redis, Sandbox, VICTIM_IPV4, scaled};
 use rustix::process::Signal;
 
 pub(crate) const LIMIT: Limit = Limit { rate: 1_000.0, burst: 100.0 };
-const DEADLINE: Duration = Duration::from_millis(250);
+const DEADLINE: Duration = Duration::from_secs(2);
 
 fn address(url: &str) -> Result<Address, Error> {
     Address::new(&[url.to_owned()], Kind::Single, None, None)
@@ -185,7 +185,7 @@ fn nobody_waits_longer_than_the_deadline_for_a_silent_server() {
         for _ in 0..3 {
             let begin = Instant::now();
             assert!(report(&engine, &messages).await.is_err());
-            assert!(begin.elapsed() < DEADLINE + Duration::from_millis(150), "{:?}", begin.elapsed());
+            assert!(begin.elapsed() < DEADLINE + scaled(Duration::from_millis(150)), "{:?}", begin.elapsed());
         }
         redis.process.signal(Signal::CONT);
         recovers(&engine, &messages).await;
@@ -208,11 +208,11 @@ fn a_server_that_was_killed_and_comes_back_empty_is_used_again() {
     });
 }
 
-/// Reports until the server answers, which must be soon.
+/// Reports until the server answers.
 async fn recovers(engine: &Engine, messages: &[Message]) {
     let begin = Instant::now();
     while let Err(error) = report(engine, messages).await {
-        assert!(begin.elapsed() < Duration::from_secs(5), "{error}");
+        assert!(begin.elapsed() < PATIENCE, "{error}");
         tokio::task::yield_now().await;
     }
 }

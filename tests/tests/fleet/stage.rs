@@ -7,15 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Arrivals, Daemon, Flood, Folder, Frame, Hosts, Ratelimit, Running};
+use ratelimit_tests::{Arrivals, Daemon, Flood, Folder, Frame, Hosts, PATIENCE, Ratelimit, Running};
 
 pub(crate) const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
 const PORT: u16 = 9;
 /// Packets per second of the limit.
 pub(crate) const RATE: u64 = 1_000;
-
-/// How long something may take that must happen. It bounds a failure only, so it is long enough for any machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Takes the lock of tests that measure rates, since a flood of several hosts needs the CPUs. Others run beside them.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {

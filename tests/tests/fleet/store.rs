@@ -25,7 +25,7 @@ fn a_write_that_fails_halfway_changes_neither_the_rules_nor_their_log() {
     let _redis = Redis::start(&sandbox, &[]);
     Redis::at_the_peer(&sandbox, async || {
         let address = Address::new(&[Redis::url()], Kind::Single, None, None).unwrap();
-        let engine = Engine::connect(&address, Duration::from_millis(250)).await.unwrap();
+        let engine = Engine::connect(&address, Duration::from_secs(10)).await.unwrap();
         let client = redis::Client::open(Redis::url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let store = Store::default();

@@ -43,8 +43,8 @@ fn holds_who_is_over_and_spares_who_is_under(front: &str) {
         (flood.stop(), sent)
     });
 
-    assert!(offered > 500_000, "too few packets for a flood: {offered} packets");
     let flood = received.from(FLOODER);
+    assert!(offered > 10 * flood.count, "too few packets for a flood: {offered} packets");
     assert_within(flood.count, f64::from(burst) + f64::from(rate) * flood.seconds(), 0.02);
     assert_eq!(received.from(BEHAVED).count, sent, "the source under its limit lost packets");
     // The product's counters match the traffic.

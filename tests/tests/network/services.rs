@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_IPV4, VICTIM_LINK};
+use ratelimit_tests::{Flood, Frame, PATIENCE, Ratelimit, Sandbox, VICTIM_IPV4, VICTIM_LINK, scaled};
 use rustix::net::{AddressFamily, SocketType, bind, connect, ipproto, socket};
 
 use crate::receiver::{FLOODER, PORT, alone, assert_within, receiving};
@@ -27,7 +27,7 @@ fn open(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
 fn fetch(from: Ipv4Addr, to: SocketAddr) -> Duration {
     let begin = Instant::now();
     let mut stream = open(from, to);
-    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(b"?").unwrap();
     let mut page = Vec::new();
     stream.read_to_end(&mut page).unwrap();
@@ -66,7 +66,7 @@ fn a_dns_flood_does_not_affect_https_of_the_same_source() {
     let slowest = pages.iter().max().unwrap();
     println!("{PAGES} pages, the slowest in {slowest:?}, beside {offered} packets of DNS");
     // A lost packet causes a retransmission after at least 200 ms.
-    assert!(*slowest < Duration::from_millis(200), "a page took {slowest:?}");
+    assert!(*slowest < scaled(Duration::from_millis(200)), "a page took {slowest:?}");
     let sources = ratelimit.json("sources");
     let dropped = ratelimit.json("status")["reasons"]["over-packets"]["packets"].as_u64().unwrap();
     assert!(dropped > offered * 9 / 10 && dropped < offered, "{dropped} of {offered} packets of DNS were dropped");

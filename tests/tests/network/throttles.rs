@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, VICTIM_LINK};
+use ratelimit_tests::{Flood, Frame, PATIENCE, Ratelimit, Sandbox, VICTIM_LINK};
 
 use crate::receiver::{FLOODER, PORT, alone, assert_within, receiving};
 
@@ -86,7 +86,7 @@ fn an_elastic_limit_uses_the_capacity_that_others_leave() {
         assert!(over >= 1_000, "{kind}: only {over} of 2000 packets were dropped beside {sent} others");
 
         // The free capacity is available at once: no command, and only the time that the debt needs to drain.
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + PATIENCE;
         let one = Flood::of(Frame::udp(FLOODER, PORT));
         loop {
             one.send(&sandbox, 1);

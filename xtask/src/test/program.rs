@@ -6,6 +6,9 @@ use std::{
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
@@ -14,6 +17,9 @@ use crate::run;
 
 /// Environment variable for the number of tests that run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
+
+/// How long the last lines of a program that has ended may take.
+const LAST_LINES: Duration = Duration::from_secs(10);
 
 /// A built test program.
 #[derive(Debug)]
@@ -24,10 +30,10 @@ pub(crate) struct Program {
     folder: PathBuf,
 }
 
-/// Builds the test programs that these options of cargo choose.
-pub(crate) fn build(options: &[&str]) -> Result<Vec<Program>> {
-    let built = run::executables(&[&["test", "--no-run", "--workspace"], options].concat())?;
-    // Cargo also builds the programs of the packages.
+/// Builds all test programs, and the command that they run.
+pub(crate) fn build() -> Result<Vec<Program>> {
+    // In one build: libraries of tests have more features, and a build of the command alone would compile them twice.
+    let built = run::executables(&["build", "--workspace", "--bin", "ratelimit", "--tests"])?;
     let tests = built.iter().filter(|built| built["profile"]["test"] == true);
     let program = |built: &serde_json::Value| {
         let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
@@ -55,15 +61,28 @@ impl Program {
             command.env(THREADS, threads.to_string());
         }
         let mut child = command.spawn().with_context(|| format!("cannot run {}", self.executable.display()))?;
-        let mut failed = Vec::new();
-        for line in BufReader::new(child.stdout.take().context("no output")?).split(b'\n') {
-            let line = String::from_utf8_lossy(&line?).into_owned();
-            println!("{line}");
-            failed.extend(failed_test(&line).map(str::to_owned));
-        }
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        let (failed_tests, failed) = mpsc::channel();
+        let reader = thread::spawn(move || {
+            for line in output.split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                println!("{line}");
+                let _ = failed_test(&line).map(|test| failed_tests.send(test.to_owned()));
+            }
+        });
         let status = child.wait()?;
-        let what = if failed.is_empty() { status.to_string() } else { failed.join(", ") };
-        Ok((!status.success()).then(|| format!("{}: {what}", self.name)))
+        // A process that a test has left behind would keep the output open for as long as it runs.
+        let begin = Instant::now();
+        while !reader.is_finished() && begin.elapsed() < LAST_LINES {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let mut problems: Vec<_> = failed.try_iter().collect();
+        if !reader.is_finished() {
+            problems.push("a process that a test started still runs".to_owned());
+        } else if problems.is_empty() && !status.success() {
+            problems.push(status.to_string());
+        }
+        Ok((!problems.is_empty()).then(|| format!("{}: {}", self.name, problems.join(", "))))
     }
 }
 

@@ -43,13 +43,17 @@ pub enum Error {
     Namespace(#[from] NamespaceError),
     /// Another process has the lock of the instance.
     #[error(
-        "{} is locked by {holder}, without progress for {seconds} seconds: wait until it ends, or end it, then try again", .path.display()
+        "{} is locked by {holder}, {}for {seconds} seconds: wait until it ends, or end it, then try again",
+        .path.display(),
+        without_progress(.is_stuck)
     )]
     Locked {
         /// The folder of the pins.
         path: PathBuf,
-        /// How long this process has waited since something has happened.
+        /// How long this process has waited, in seconds.
         seconds: u64,
+        /// Whether nothing has happened in this time.
+        is_stuck: bool,
         /// The process that has the lock, in words.
         holder: String,
     },
@@ -301,4 +305,10 @@ pub enum Error {
         /// The whole chain of causes.
         detail: String,
     },
+}
+
+/// Returns the words of [`Error::Locked`] about a holder that does nothing.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "thiserror passes fields by reference")]
+fn without_progress(is_stuck: &bool) -> &'static str {
+    if *is_stuck { "without progress " } else { "" }
 }

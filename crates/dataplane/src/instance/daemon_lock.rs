@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{FlockOperation, Mode, OFlags, flock, fstat},
+    fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, flock, fstat, stat, utimensat},
     io::Errno,
 };
 
@@ -61,7 +61,7 @@ impl DaemonLock {
         ownership::check(pins)?;
         let path = pins.join(DAEMON);
         loop {
-            layout::create_folder(&path)?;
+            keep_time(pins, || layout::create_folder(&path))?;
             ownership::check_file(&path)?;
             let folder = match rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
                 // The daemon that had it has just ended.
@@ -86,9 +86,24 @@ impl Drop for DaemonLock {
     fn drop(&mut self) {
         // Removed while it is locked, so that it belongs to no other daemon.
         if is_at(&self.folder, &self.path) {
-            let _ = fs::remove_dir(&self.path);
+            let pins = self.path.parent().unwrap_or(&self.path);
+            keep_time(pins, || drop(fs::remove_dir(&self.path)));
         }
     }
+}
+
+/// Does something in the folder of the pins, which keeps its time. Commands that wait for the lock of the pins take another
+/// time as a sign that the lock has changed hands.
+fn keep_time<T>(pins: &Path, work: impl FnOnce() -> T) -> T {
+    let before = stat(pins).ok();
+    let outcome = work();
+    if let Some(before) = before {
+        let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let last_modification = Timespec { tv_sec: before.st_mtime, tv_nsec: before.st_mtime_nsec as _ };
+        // Without it, others only wait for longer.
+        let _ = utimensat(CWD, pins, &Timestamps { last_access, last_modification }, AtFlags::empty());
+    }
+    outcome
 }
 
 /// Returns whether a folder still has that path.

@@ -178,9 +178,10 @@ impl<'a> Wait<'a> {
             self.happened = now;
         }
         (self.looked, self.seen) = (now, seen);
-        if now - self.happened >= PATIENCE || MOST.get().is_some_and(|most| now - self.begin >= *most) {
+        let is_stuck = now - self.happened >= PATIENCE;
+        if is_stuck || MOST.get().is_some_and(|most| now - self.begin >= *most) {
             let (path, holder) = (pins.to_owned(), Holder::of(self.folder).to_string());
-            return Err(Error::Locked { path, seconds: PATIENCE.as_secs(), holder });
+            return Err(Error::Locked { path, seconds: PATIENCE.as_secs(), is_stuck, holder });
         }
         if !self.is_said && now - self.begin >= SILENCE {
             self.is_said = true;

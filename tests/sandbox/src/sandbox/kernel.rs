@@ -1,8 +1,12 @@
-//! Features of the running kernel, for tests that not every supported kernel can run.
+//! Features of the running kernel and its CPUs, for tests that not every machine can run.
 
 use std::thread;
 
-use rustix::system::uname;
+use rustix::{
+    process::getpid,
+    system::uname,
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+};
 
 /// Returns the number of CPUs of the machine. The process may be kept on some of them.
 #[must_use]
@@ -18,6 +22,19 @@ pub fn online_cpus() -> usize {
 #[must_use]
 pub fn has_two_cpus() -> bool {
     thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1)
+}
+
+/// Keeps this thread on one of the CPUs that this process may use, counted from 0. With fewer CPUs, counting begins again.
+///
+/// # Panics
+///
+/// If the kernel refuses.
+pub fn stay_on_cpu(index: usize) {
+    let usable = sched_getaffinity(Some(getpid())).expect("cannot read the CPUs of this process");
+    let cpus: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu)).collect();
+    let mut chosen = CpuSet::new();
+    chosen.set(cpus[index % cpus.len()]);
+    sched_setaffinity(None, &chosen).expect("cannot move to this CPU");
 }
 
 /// Returns whether the running kernel is `major.minor` or newer.

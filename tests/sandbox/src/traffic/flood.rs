@@ -15,7 +15,6 @@ use aya::{
     maps::{Array, MapData},
     programs::Xdp,
 };
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::{
     bursts,
@@ -23,7 +22,7 @@ use super::{
     interrupt::interrupt,
     walk::Walk,
 };
-use crate::{Namespace, OBJECT, PEER_LINK, Sandbox, kernel_at_least};
+use crate::{Namespace, OBJECT, PEER_LINK, Sandbox, kernel_at_least, stay_on_cpu};
 
 /// Contents and rate of a flood.
 #[derive(Debug, Clone)]
@@ -121,7 +120,7 @@ impl Flood {
         self
     }
 
-    /// Sends only from this CPU, counted from 0.
+    /// Sends only from this one of the CPUs that the process may use, counted from 0.
     #[must_use]
     pub fn on_cpu(mut self, cpu: usize) -> Self {
         self.cpu = Some(cpu);
@@ -256,9 +255,7 @@ impl Sender {
     fn send(self, packets: u64) {
         self.namespace.enter();
         if let Some(cpu) = self.flood.cpu {
-            let mut cpus = CpuSet::new();
-            cpus.set(cpu);
-            sched_setaffinity(None, &cpus).expect("cannot move to this CPU");
+            stay_on_cpu(cpu);
         }
         // Linux 7 preempts lazily. Anything that waits for an RCU grace period, like our commands, would wait for the
         // end of the run.

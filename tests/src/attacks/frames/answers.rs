@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    Flood, Frame, Sink,
+    Flood, Frame, PATIENCE, Sink,
     attacks::{
         row::{Packets, Row},
         stage::{FORGED, PORT, Stage},
@@ -19,7 +19,6 @@ const SOURCES: u32 = 1_000;
 const ANSWERS: u64 = 100;
 const AT_ONCE: u64 = 10;
 const TIME: Duration = Duration::from_secs(2);
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Answers count as packets that pass.
 pub(in crate::attacks) fn play() -> Row {

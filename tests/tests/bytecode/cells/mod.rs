@@ -33,8 +33,7 @@ use ratelimit_common::{
     reason::Reason,
 };
 use ratelimit_dataplane::program::loader::Settings;
-use ratelimit_tests::{Bytecode, Frame, Verdict};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use ratelimit_tests::{Bytecode, Frame, Verdict, stay_on_cpu};
 
 use crate::meters::schedules::arrivals::{Arrival, Model, schedule};
 
@@ -96,9 +95,7 @@ pub(crate) fn hourly(burst: u64) -> Policy {
 
 /// Pins this thread to one CPU, since budgets are per CPU.
 pub(crate) fn stay_on_one_cpu() {
-    let mut cpus = CpuSet::new();
-    cpus.set(0);
-    sched_setaffinity(None, &cpus).unwrap();
+    stay_on_cpu(0);
 }
 
 /// Returns the sum of a counter over all CPUs.

@@ -4,7 +4,7 @@ use std::{
     fs,
     net::{SocketAddr, TcpListener, TcpStream},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use ratelimit_common::{
@@ -14,8 +14,8 @@ use ratelimit_common::{
 };
 use ratelimit_dataplane::{program::loader::Settings, sys::link_type::FirstHeader};
 use ratelimit_tests::{
-    Bytecode, Order, PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, Segment, Sources, VICTIM_IPV4, VICTIM_IPV6, framed,
-    send_raw,
+    Bytecode, Order, PATIENCE, PEER_IPV4, PEER_IPV6, PEER_LINK, Sandbox, Segment, Sources, VICTIM_IPV4, VICTIM_IPV6,
+    framed, send_raw,
 };
 
 use super::{ACK, SYN, datagram, on_the_victim, segment};
@@ -118,7 +118,7 @@ fn a_connection_that_is_half_open_proves_nothing() {
             let sockets = fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
             sockets.lines().any(|line| line.split_whitespace().nth(3) == Some("03"))
         };
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + PATIENCE;
         while !is_half_open() {
             assert!(Instant::now() < deadline, "the victim has no such connection");
             thread::yield_now();

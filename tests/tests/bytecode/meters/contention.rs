@@ -7,8 +7,7 @@ use ratelimit_common::limits::{
     policy::Policy,
 };
 use ratelimit_dataplane::sys::host;
-use ratelimit_tests::{Bytecode, Frame, tokens};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use ratelimit_tests::{Bytecode, Frame, stay_on_cpu, tokens};
 
 use super::{ADDRESS, settings};
 use crate::front::{Front, with_and_without_cells};
@@ -27,9 +26,7 @@ fn race(policy: Policy, packets: u32, front: Front) -> (u64, u64, u64) {
         for cpu in 0..2 {
             let (bytecode, frame, start) = (&bytecode, &frame, &start);
             scope.spawn(move || {
-                let mut cpus = CpuSet::new();
-                cpus.set(cpu);
-                sched_setaffinity(None, &cpus).unwrap();
+                stay_on_cpu(cpu);
                 for _ in 0..packets / (2 * AT_ONCE) {
                     start.wait();
                     bytecode.repeat(frame, AT_ONCE);

@@ -5,8 +5,7 @@ use ratelimit_common::{
     reason::Reason,
 };
 use ratelimit_dataplane::{program::loader::Settings, rules::capacities};
-use ratelimit_tests::{Bytecode, per_second};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use ratelimit_tests::{Bytecode, per_second, stay_on_cpu};
 
 use crate::{
     front::{Front, with_and_without_cells},
@@ -33,9 +32,7 @@ impl Run {
     /// Loads a limit of one packet per hour, and a capacity.
     fn new(front: Front, algorithm: Algorithm, tick: u64, interface: u32) -> Self {
         // Each CPU counts separately until a batch is full.
-        let mut cpus = CpuSet::new();
-        cpus.set(0);
-        sched_setaffinity(None, &cpus).unwrap();
+        stay_on_cpu(0);
         let settings = Settings { elastic: true, actions: true, injected_tick: tick, ..crate::meters::settings(front) };
         let mut bytecode = Bytecode::with(settings);
         bytecode.set_time(HOUR);

@@ -14,15 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK};
+use ratelimit_tests::{PATIENCE, Ratelimit, Sandbox, Sink, VICTIM_LINK};
 use rustix::{
     process::{Pid, Signal, kill_process, kill_process_group},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
 };
 use serde_json::json;
-
-/// How long something may take that must happen. It bounds a failure only, so it is long enough for any machine.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until the condition holds.
 #[track_caller]

@@ -2,7 +2,7 @@
 
 use std::{fs::File, net::UdpSocket, os::unix::net::UnixDatagram, process::Command, time::Duration};
 
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PATIENCE, PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4};
 use rustix::{
     fs::{FlockOperation, flock},
     process::{Signal, kill_process},
@@ -27,7 +27,7 @@ fn lock(sandbox: &Sandbox) -> File {
 /// Returns whether a packet of the peer arrives.
 fn passes(sandbox: &Sandbox) -> bool {
     let victim = sandbox.victim(|| UdpSocket::bind((VICTIM_IPV4, 0)).unwrap());
-    victim.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    victim.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     let address = victim.local_addr().unwrap();
     let peer = sandbox.peer(|| UdpSocket::bind((PEER_IPV4, 0)).unwrap());
     peer.send_to(b"let me in", address).unwrap();
@@ -41,7 +41,7 @@ fn system_log(sandbox: &Sandbox) -> UnixDatagram {
     let output = sandbox.output(Command::new("sh").args(["-c", script]));
     assert!(output.status.success(), "{output:?}");
     let log = sandbox.victim(|| UnixDatagram::bind("/dev/log").unwrap());
-    log.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    log.set_read_timeout(Some(PATIENCE)).unwrap();
     log
 }
 

@@ -1,8 +1,8 @@
 //! Free space in the tables.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, has_two_cpus};
+use ratelimit_tests::{Flood, Frame, PATIENCE, Ratelimit, Sandbox, has_two_cpus};
 use serde_json::Value;
 
 use super::{about, paragraphs};
@@ -76,7 +76,7 @@ fn packets_that_passed_without_a_decision_are_reported() {
     let floods = [flood(0, 7), flood(1, 8)];
     let status = || ratelimit.json("status");
     let full = |status: &Value| status["reasons"]["table-full"]["packets"].as_u64().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + PATIENCE;
     while full(&status()) < 2 {
         assert!(Instant::now() < deadline, "{}", status());
     }

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, Process, Ratelimit, Sandbox, unpacked};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PATIENCE, Process, Ratelimit, Sandbox, unpacked};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -17,8 +17,6 @@ use serde_json::{Value, json};
 const FOLDER: &str = "/run/crowdsec";
 /// The address of its API.
 const API: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
-/// Time in which the daemon must act. CrowdSec itself needs seconds for many decisions.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// The number of decisions.
 const MANY: u32 = 100_000;
 /// Time from an answer of the API until all of its decisions are in force. A build without optimization needs longer.

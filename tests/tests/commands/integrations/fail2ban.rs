@@ -6,16 +6,14 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use ratelimit_tests::{Flood, Frame, Process, Ratelimit, Sandbox, unpacked};
+use ratelimit_tests::{Flood, Frame, PATIENCE, Process, Ratelimit, Sandbox, unpacked};
 use serde_json::{Value, json};
 
 /// The folder of fail2ban in the sandbox's own `/run`, which ends with the sandbox.
 const FOLDER: &str = "/run/fail2ban";
-/// Time in which fail2ban must act. It reads its log once a second.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A fail2ban with one jail, `web`, which bans after two lines in its log.
 struct Fail2ban<'a> {

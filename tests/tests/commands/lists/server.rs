@@ -7,10 +7,10 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::Path,
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use ratelimit_tests::{Authority, Daemon, Folder, Nginx, Ratelimit, Sandbox};
+use ratelimit_tests::{Authority, Daemon, Folder, Nginx, PATIENCE, Ratelimit, Sandbox};
 use serde_json::Value;
 
 use super::dropped;
@@ -19,8 +19,6 @@ use super::dropped;
 const SERVED: &str = "/run/nginx";
 /// The copy of the list.
 const COPY: &str = "/run/lists/drop";
-/// Time in which the daemon must have asked the server.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Starts nginx with TLS, and returns the authority of its certificate.
 fn nginx(sandbox: &Sandbox, authority: &Authority) -> Nginx {

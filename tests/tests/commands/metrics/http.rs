@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Flood, Folder, Frame, Ratelimit, Sandbox, VICTIM_IPV4};
+use ratelimit_tests::{Flood, Folder, Frame, PATIENCE, Ratelimit, Sandbox, VICTIM_IPV4};
 
 use super::{FILE, OK, ask, get, scrape, start};
 
@@ -190,7 +190,7 @@ fn silent_clients_are_disconnected_and_do_not_block_commands() {
     last.set_nonblocking(false).unwrap();
     // The daemon serves all of them in turn.
     for mut stream in silent {
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut answer = Vec::new();
         match stream.read_to_end(&mut answer) {
             Ok(_) => assert!(!answer.starts_with(OK.as_bytes())),

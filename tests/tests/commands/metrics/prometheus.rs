@@ -10,7 +10,7 @@ use std::{
 };
 
 use ratelimit_common::cells::refused_sample;
-use ratelimit_tests::{Flood, Folder, Frame, Process, Ratelimit, Sandbox, stdin};
+use ratelimit_tests::{Flood, Folder, Frame, PATIENCE, Process, Ratelimit, Sandbox, stdin};
 use serde_json::Value;
 
 use super::{FILE, start};
@@ -69,9 +69,9 @@ impl<'a> Prometheus<'a> {
         serde_json::from_str(&answer?).ok()
     }
 
-    /// Repeats a query until the result matches, for at most half a minute.
+    /// Repeats a query until the result matches.
     pub(crate) fn wait(&self, path: &str, query: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let answer = self.ask(path, query);
             match answer {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox, schema};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PATIENCE, Ratelimit, Sandbox, schema};
 use rustix::{pipe::fcntl_setpipe_size, process::Signal};
 use serde_json::Value;
 
@@ -165,7 +165,7 @@ fn an_attach_that_is_not_confirmed_is_recorded_with_its_end() {
     ratelimit.ok("attach eth0 --packets 500/s --confirm 1s");
     let begin = Instant::now();
     let whats = || past(&ratelimit).into_iter().map(|(_, what)| what).collect::<Vec<_>>();
-    while whats().len() < 3 && begin.elapsed() < Duration::from_secs(30) {
+    while whats().len() < 3 && begin.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(20));
     }
     let attached = "attach eth0 --packets 500/s --confirm 1s";

@@ -4,14 +4,11 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::{Ipv4Addr, TcpListener, TcpStream},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, PATIENCE, Ratelimit, Sandbox};
 use serde_json::{Value, json};
-
-/// Time in which the daemon must ask, or act.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An API whose answers the test writes. The daemon asks it once a second, after it has put the answer before in force.
 pub(super) struct Api(TcpListener);

@@ -5,13 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, PATIENCE, Ratelimit, Sandbox};
 
 use super::FILE;
 use crate::limit::features::control;
-
-/// More than the time between two looks.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_daemon_and_commands_that_turn_cookies_on_offer_what_the_routes_accept() {

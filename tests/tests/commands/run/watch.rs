@@ -1,14 +1,9 @@
 //! Changes that the daemon notices by itself: interfaces, and files behind symbolic links.
 
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{fs, os::unix::fs::symlink, process::Command};
 
 use aya::{maps::loaded_maps, programs::loaded_programs};
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, Tun};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, Tun, wait_until};
 
 use crate::run::limits;
 
@@ -177,15 +172,10 @@ fn changes_of_a_file_behind_symbolic_links_are_noticed() {
 
 /// Waits until this program and its maps no longer exist.
 pub(crate) fn wait_until_freed(program: u32, maps: &[u32]) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let is_there = || {
-        loaded_programs().flatten().any(|loaded| loaded.id() == program)
-            || loaded_maps().flatten().any(|map| maps.contains(&map.id()))
-    };
-    while is_there() {
-        assert!(Instant::now() < deadline, "the kernel still has program {program} or one of the maps {maps:?}");
-        std::thread::yield_now();
-    }
+    wait_until(&format!("the kernel frees program {program} and the maps {maps:?}"), || {
+        !loaded_programs().flatten().any(|loaded| loaded.id() == program)
+            && !loaded_maps().flatten().any(|map| maps.contains(&map.id()))
+    });
 }
 
 /// Returns the program on eth0 and its maps.

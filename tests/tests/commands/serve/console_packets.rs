@@ -1,11 +1,8 @@
 //! The pages about packets, with a daemon.
 
-use std::{
-    net::Ipv4Addr,
-    time::{Duration, Instant},
-};
+use std::net::Ipv4Addr;
 
-use ratelimit_tests::{Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
+use ratelimit_tests::{Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, wait_until};
 
 use super::{console::Pages, rules::TEAM, token};
 use crate::metrics::start;
@@ -23,14 +20,12 @@ fn the_daemon_shows_packets_to_those_who_may_read_about_them() {
     let network = token("network", "bmV0", "\"packets:read\"");
     let pages = Pages::with(&sandbox, &format!("packets = \"{}\"\n{network}", view.display()));
     let (network, team) = (pages.sign_in("bmV0"), pages.sign_in(TEAM));
-    let begin = Instant::now();
-    let text = loop {
-        // The server reads the counts for the first time when it starts.
-        let text = network.page("/console/packets");
-        if text.contains("over-packets") || begin.elapsed() > Duration::from_secs(20) {
-            break text;
-        }
-    };
+    // The server reads the counts for the first time when it starts.
+    let mut text = String::new();
+    wait_until("the console shows the dropped packets", || {
+        text = network.page("/console/packets");
+        text.contains("over-packets")
+    });
     assert!(
         text.contains("The source sends more packets than its limit.") && text.contains("Packets on eth0"),
         "{text}"
@@ -49,10 +44,8 @@ fn the_daemon_shows_packets_to_those_who_may_read_about_them() {
     // There is no time to read very many rules.
     let many: String = (0..200_000).map(|number: u32| format!("{}\n", Ipv4Addr::from(0x0b00_0000 + number))).collect();
     ratelimit.ok_with("deny add -", &many);
-    let begin = Instant::now();
     let text = network.page("/console/packets/rules?q=11.");
     assert!(text.contains("There was no time to read all rules. These are from the first "), "{text}");
-    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
     // A reload moves the socket, and then removes it.
     let other = folder.file().with_file_name("other");
     folder.write(&file.replace("/view\"", "/other\""));

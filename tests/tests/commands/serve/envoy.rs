@@ -1,6 +1,6 @@
 //! `ratelimit serve` as Envoy's rate limit service, asked by the client that is generated from Envoy's definition.
 
-use std::{io::Read as _, net::TcpStream, time::Duration};
+use std::{io::Read as _, net::TcpStream};
 
 use axum::http::uri::PathAndQuery;
 use envoy_types::pb::{
@@ -14,7 +14,7 @@ use envoy_types::pb::{
     },
     google::protobuf::{StringValue, UInt32Value, UInt64Value},
 };
-use ratelimit_tests::{Authority, Daemon, Folder, Ratelimit, Sandbox, VICTIM_IPV4};
+use ratelimit_tests::{Authority, Daemon, Folder, PATIENCE, Ratelimit, Sandbox, VICTIM_IPV4};
 use rustix::process::Signal;
 use tonic::{
     Code as StatusCode, Request, Status,
@@ -157,7 +157,7 @@ fn calls_that_make_no_sense_get_a_status_with_one_clear_line() {
 fn a_connection_of_http_2_without_a_call_ends() {
     with_server(async |_| {
         let mut silent = TcpStream::connect("127.0.0.1:8081").unwrap();
-        silent.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        silent.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut received = Vec::new();
         // The server ends it: otherwise, reading fails at its own time limit.
         assert!(silent.read_to_end(&mut received).is_ok());

@@ -21,11 +21,9 @@ use std::{
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::Command,
-    thread,
-    time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -187,11 +185,7 @@ fn a_call_that_has_begun_is_answered_when_the_server_ends() {
     stream.read_exact(&mut continued).unwrap();
     assert_eq!(&continued, b"HTTP/1.1 100 Continue\r\n\r\n");
     daemon.process.signal(Signal::TERM);
-    let begin = Instant::now();
-    while socket.exists() {
-        assert!(begin.elapsed() < Duration::from_secs(5));
-        thread::yield_now();
-    }
+    wait_until("the server removes its socket", || !socket.exists());
     stream.write_all(body.as_bytes()).unwrap();
     assert_eq!(answer(stream).status, 200);
     assert!(daemon.process.wait().status.success());

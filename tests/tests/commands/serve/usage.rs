@@ -8,11 +8,9 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Command,
-    thread,
-    time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -48,11 +46,9 @@ impl<'a> Stage<'a> {
 
     /// Waits until the server has written as many requests of the user.
     fn wait(&self, user: &str, requests: u64) {
-        let begin = Instant::now();
-        while sum(&self.usage(&format!("user={user}")), &["admitted", "refused"]) < requests {
-            assert!(begin.elapsed() < Duration::from_secs(20), "nothing is written");
-            thread::sleep(Duration::from_millis(50));
-        }
+        wait_until("the server writes its usage", || {
+            sum(&self.usage(&format!("user={user}")), &["admitted", "refused"]) >= requests
+        });
     }
 }
 

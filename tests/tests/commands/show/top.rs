@@ -7,19 +7,16 @@ use std::{
     process::Command,
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use ratelimit_tests::{Flood, Frame, Process, Ratelimit, Sandbox};
+use ratelimit_tests::{Flood, Frame, PATIENCE, Process, Ratelimit, Sandbox};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::Signal,
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
 };
-
-/// The longest wait for a change of the screen.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A terminal of 80 columns and 24 lines with a program in it.
 struct Screen {

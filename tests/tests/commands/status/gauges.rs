@@ -1,8 +1,8 @@
 //! State of the program in `status`: buckets, cells, clocks and memory.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, kernel_at_least};
+use ratelimit_tests::{Flood, Frame, PATIENCE, Ratelimit, Sandbox, kernel_at_least};
 use serde_json::{Value, json};
 
 fn flood(sandbox: &Sandbox, host: u16, packets: u64) {
@@ -10,9 +10,9 @@ fn flood(sandbox: &Sandbox, host: u16, packets: u64) {
     Flood::of(Frame::udp([10, 9, high, low], 9)).send(sandbox, packets);
 }
 
-/// Waits up to twenty seconds, and shows the state on failure.
+/// Waits, and shows the state on failure.
 pub(super) fn wait_until(is_so: impl Fn() -> bool, shown: &dyn Fn() -> Value) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < deadline, "{}", shown());
     }

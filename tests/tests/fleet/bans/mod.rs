@@ -2,9 +2,9 @@
 
 mod stops;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ratelimit_tests::{Hosts, Ratelimit};
+use ratelimit_tests::{Hosts, PATIENCE, Ratelimit};
 use serde_json::Value;
 
 use crate::stage::{RATE, SOURCE, Traffic, alone, at_the_server, wait, with_daemons_by};
@@ -23,7 +23,7 @@ pub(crate) fn await_denied(ratelimit: &Ratelimit, expected: &[&str]) {
         (status["denies"]["in_force"].as_u64() == Some(sources.len() as u64), sources)
     };
     while denied() != (true, expected.iter().map(|&it| it.to_owned()).collect()) {
-        assert!(begin.elapsed() < Duration::from_secs(10), "{:?} instead of {expected:?}", denied());
+        assert!(begin.elapsed() < PATIENCE, "{:?} instead of {expected:?}", denied());
         wait(0.1);
     }
     println!("{expected:?} after {:.1} s", begin.elapsed().as_secs_f64());

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Redis, Sandbox};
+use ratelimit_tests::{Daemon, Folder, PATIENCE, Ratelimit, Redis, Sandbox};
 use redis::{FromRedisValue, aio::MultiplexedConnection};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ impl<'a> Member<'a> {
     pub(super) fn await_version(&self, name: &str, version: Option<u64>) -> Duration {
         let begin = Instant::now();
         while self.version(name) != version {
-            assert!(begin.elapsed() < Duration::from_secs(10), "{name}: {:?}, not {version:?}", self.version(name));
+            assert!(begin.elapsed() < PATIENCE, "{name}: {:?}, not {version:?}", self.version(name));
             wait(0.02);
         }
         begin.elapsed()

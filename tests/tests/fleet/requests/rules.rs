@@ -2,7 +2,7 @@
 
 use std::{fs, thread, time::Duration};
 
-use ratelimit_tests::{Folder, Ratelimit, Redis, Sandbox};
+use ratelimit_tests::{Folder, Ratelimit, Redis, Sandbox, scaled};
 use rustix::process::Signal;
 
 use super::member::{Answer, Member, TOKEN, ask_engine, at_the_engine, fleet};
@@ -29,7 +29,7 @@ fn a_rule_is_in_force_on_all_servers_within_two_seconds_and_old_versions_are_ref
     let [one, mut other] = [8_081, 8_082].map(|port| Member::join(&sandbox, port));
     let created = one.put("team", None, "2/h");
     assert_eq!((created.status, created.version), (201, Some(1)), "{created:?}");
-    assert!(other.await_version("team", Some(1)) < Duration::from_secs(2));
+    assert!(other.await_version("team", Some(1)) < scaled(Duration::from_secs(2)));
     let statuses: Vec<_> = (0..3).map(|_| other.ask("team", "17")).collect();
     assert_eq!(statuses, [200, 200, 429]);
     let updated = other.put("team", Some(1), "3/h");
@@ -46,7 +46,7 @@ fn a_rule_is_in_force_on_all_servers_within_two_seconds_and_old_versions_are_ref
     assert!(log.starts_with("version  at") && log.lines().nth(1).unwrap().contains("  server8082  admin  "), "{log}");
     let deleted = one.call("DELETE /v1/rules/team HTTP/1.1\r\nif-match: \"2\"", "");
     assert_eq!(deleted.status, 200, "{deleted:?}");
-    assert!(other.await_version("team", None) < Duration::from_secs(2));
+    assert!(other.await_version("team", None) < scaled(Duration::from_secs(2)));
     assert_eq!(other.metric("ratelimit_check_rules_version"), Some(3.0));
     assert_eq!(other.metric("ratelimit_check_rules_copy_failed"), Some(0.0));
     // Each server has a connection for its reports and one for all else. If the second one breaks, it is renewed.
@@ -60,7 +60,7 @@ fn a_rule_is_in_force_on_all_servers_within_two_seconds_and_old_versions_are_ref
     assert_eq!(killed, 1);
     other.await_line("the connection for rules and usage fails: ");
     assert_eq!(one.put("more", None, "2/h").status, 201);
-    assert!(other.await_version("more", Some(4)) < Duration::from_secs(5));
+    assert!(other.await_version("more", Some(4)) < scaled(Duration::from_secs(5)));
     // Reports went on, so the first connection is the same.
     let list: String = ask_engine(&sandbox, &["CLIENT", "LIST", "TYPE", "normal"]);
     assert!(list.lines().any(|line| number(line) == clients[2]), "{list}");

@@ -114,7 +114,7 @@ fn rows_of_the_engine_are_bounded_end_and_count_each_batch_once() {
     let bounds = Bounds { hours: 48, rows: 16 * 100, rows_of_hour: 16 * 20 };
     let (sums, left) = Redis::at_the_peer(&sandbox, async || {
         let address = Address::new(&[Redis::url()], Kind::Single, None, None).unwrap();
-        let engine = Engine::connect(&address, Duration::from_secs(1)).await.unwrap();
+        let engine = Engine::connect(&address, Duration::from_secs(10)).await.unwrap();
         let store = Store::default();
         let row = |hour: u64, user: usize| Row { hour, client: client(user), numbers: [1, 2, 3, hour * 3_600] };
         let batch = |number: u64, rows: Vec<Row>| Batch { part: 3, number, rows };

@@ -15,7 +15,7 @@ use ratelimit_tests::{Authority, Encryption, Redis, Sandbox, Signed, VICTIM_IPV4
 use crate::engine::{message, report, try_at};
 
 /// A cold program reads the certificates of the system within this time.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a host trusts, and what it shows.
 fn certificates(trusted: &Authority, shown: Option<&Signed>) -> Certificates {

@@ -4,13 +4,13 @@ use std::{
     io::{Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use etherparse::{Icmpv4Type, PacketBuilder, icmpv4::DestUnreachableHeader};
 use ratelimit_tests::{
-    Frame, FrameReceiver, MAC, PEER_LINK, Ratelimit, RawSocket, Sandbox, Segment, Sink, VICTIM_IPV4, VICTIM_IPV6,
-    VICTIM_LINK, compute_checksums, join_no_packets,
+    Frame, FrameReceiver, MAC, PATIENCE, PEER_LINK, Ratelimit, RawSocket, Sandbox, Segment, Sink, VICTIM_IPV4,
+    VICTIM_IPV6, VICTIM_LINK, compute_checksums, join_no_packets,
 };
 
 use super::forge;
@@ -23,7 +23,6 @@ const MTU: usize = 1_500;
 const SMALLER: usize = 1_400;
 /// A router that is allowed, so that its messages arrive beside the flood.
 const ROUTER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 254);
-const PATIENCE: Duration = Duration::from_secs(20);
 /// Packets of forged addresses per second, which get no answer.
 const FLOOD: u32 = 50_000;
 

@@ -7,15 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{PEER_IPV4, Ratelimit, Sandbox, VICTIM_LINK};
+use ratelimit_tests::{PATIENCE, PEER_IPV4, Ratelimit, Sandbox, VICTIM_LINK};
 
 use crate::receiver::alone;
 
 /// Bytes of a download: several ten thousand packets.
 const BYTES: usize = 50_000_000;
-
-/// The longest time without progress.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Downloads from the peer, and returns the time.
 fn download(sandbox: &Sandbox) -> Duration {

@@ -4,11 +4,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use ratelimit_tests::{
-    Frame, FrameReceiver, PEER_LINK, Ratelimit, RawSocket, Sandbox, Segment, Sink, VICTIM_IPV4, VICTIM_LINK,
+    Frame, FrameReceiver, PATIENCE, PEER_LINK, Ratelimit, RawSocket, Sandbox, Segment, Sink, VICTIM_IPV4, VICTIM_LINK,
 };
 
 use super::forge;
@@ -22,7 +22,6 @@ const FLOOD: u32 = 100_000;
 const LISTENERS: usize = 3;
 /// Ports that are probed by other segments than SYNs.
 const PROBED: u16 = 1_024;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Returns frames and bytes that a link of this thread's network namespace has received. Frames of a socket count without
 /// their Ethernet header, so there may be more bytes.

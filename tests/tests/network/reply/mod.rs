@@ -6,16 +6,13 @@ use std::{
     io::{ErrorKind, Read as _, Write as _},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
+use ratelimit_tests::{PATIENCE, Ratelimit, Sandbox, Sink, VICTIM_IPV4, VICTIM_IPV6, VICTIM_LINK};
 use rustix::io::Errno;
 
 use crate::receiver::PORT;
-
-/// Longer than any reply takes, and shorter than a client's own timeout.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Attaches a limit of one packet per day with replies to further packets.
 fn rejecting<'a>(sandbox: &'a Sandbox, mode: &str) -> (Ratelimit<'a>, Sink) {

@@ -6,10 +6,10 @@ use std::{
     process::{ChildStdin, Command, Stdio},
     sync::mpsc::{self, Receiver},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use ratelimit_tests::{Folder, Process, Sandbox};
+use ratelimit_tests::{Folder, PATIENCE, Process, Sandbox};
 use serde_json::{Value, json};
 
 /// A browser with one page.
@@ -35,8 +35,6 @@ pub(super) struct Seen {
 
 /// The keys with their numbers, and the texts that they write.
 const KEYS: [(&str, u32, &str); 2] = [("Tab", 9, ""), ("Enter", 13, "\r")];
-/// How long the browser may say nothing.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Reads messages, each of which ends with a zero.
 fn read(mut output: impl BufRead + Send + 'static) -> Receiver<Value> {

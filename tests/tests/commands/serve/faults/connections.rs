@@ -10,11 +10,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, PATIENCE, Ratelimit, Sandbox, wait_until};
 
 use super::{
     super::{RULES, Server, text},
-    OF_ONE, OTHERS, SOON, Taken, another_is_answered, call_of_another, check_answer, recover,
+    OF_ONE, OTHERS, Taken, another_is_answered, call_of_another, check_answer, recover,
 };
 
 /// The exit status of curl without a connection.
@@ -37,15 +37,11 @@ fn one_caller_cannot_take_all_connections() {
         };
         connections.iter().filter(|stream| is_closed(stream)).count()
     };
-    let begin = Instant::now();
-    while closed() < 2 * OF_ONE {
-        assert!(begin.elapsed() < Duration::from_secs(5), "{}", closed());
-        thread::yield_now();
-    }
+    wait_until("the server closes two thirds of the connections", || closed() >= 2 * OF_ONE);
     let most = Taken::by(&server.daemon);
     assert!(most.files <= before.files + OF_ONE, "{most:?}");
     drop(connections);
-    recover(&server.daemon, before, Duration::from_secs(5));
+    recover(&server.daemon, before);
     assert_eq!(server.call("GET /health HTTP/1.1", "").status, 200);
     server.end();
 }
@@ -55,7 +51,7 @@ fn one_caller_cannot_take_all_connections() {
 fn another_gets_through(sandbox: &Sandbox, socket: &Path) -> Duration {
     let begin = Instant::now();
     let mut output = call_of_another(sandbox, socket);
-    while output.status.code() == Some(CANNOT_CONNECT) && begin.elapsed() < SOON {
+    while output.status.code() == Some(CANNOT_CONNECT) && begin.elapsed() < PATIENCE {
         let log = String::from_utf8_lossy(&output.stderr);
         assert!(!log.contains("Connection refused") && !log.contains("No such file"), "{log}");
         thread::sleep(Duration::from_millis(5));
@@ -107,7 +103,7 @@ fn a_hundred_thousand_connections_keep_no_other_caller_waiting() {
     assert!(answers > 0);
     assert!(most.files <= before.files + OF_ONE + OTHERS, "{most:?}");
     before.check_growth(most, 64);
-    recover(&server.daemon, before, Duration::from_secs(5));
+    recover(&server.daemon, before);
     server.end();
 }
 

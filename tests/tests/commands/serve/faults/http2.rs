@@ -10,7 +10,7 @@ use std::{
 use envoy_types::pb::envoy::service::ratelimit::v3::{
     RateLimitRequest, rate_limit_service_client::RateLimitServiceClient,
 };
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, PATIENCE, Ratelimit, Sandbox};
 use rustix::process::Signal;
 use tonic::{Code, transport::Endpoint};
 
@@ -57,7 +57,7 @@ impl Grpc {
         stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
         // Neither side waits for the other for ever.
         stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
@@ -66,7 +66,7 @@ impl Grpc {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let answer = runtime.block_on(async {
             let endpoint = Endpoint::from_shared(format!("unix:{}", self.socket.display())).unwrap();
-            let channel = endpoint.timeout(super::SOON).connect().await.unwrap();
+            let channel = endpoint.timeout(PATIENCE).connect().await.unwrap();
             RateLimitServiceClient::new(channel).should_rate_limit(RateLimitRequest::default()).await
         });
         assert_eq!(answer.unwrap_err().code(), Code::InvalidArgument);
@@ -74,7 +74,7 @@ impl Grpc {
 
     fn end(mut self) {
         self.answers();
-        recover(&self.daemon, self.before, Duration::from_secs(15));
+        recover(&self.daemon, self.before);
         self.before.check_growth(Taken::by(&self.daemon), 32);
         self.daemon.process.signal(Signal::TERM);
         assert!(self.daemon.process.wait().status.success());
@@ -106,7 +106,7 @@ fn end_of(stream: &mut UnixStream) -> Option<u32> {
     let begin = Instant::now();
     let mut error = None;
     while let Some((kind, _, code)) = next(stream) {
-        assert!(begin.elapsed() < Duration::from_secs(20));
+        assert!(begin.elapsed() < PATIENCE);
         if kind == GOAWAY {
             error = Some(code);
         }
@@ -124,9 +124,10 @@ fn a_connection_that_does_not_begin_as_http_2_ends_at_once() {
         let begin = Instant::now();
         let mut stream = UnixStream::connect(&server.socket).unwrap();
         stream.write_all(garbage).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let _ = end_of(&mut stream);
-        assert!(begin.elapsed() < Duration::from_secs(4), "{garbage:?}");
+        // A connection on which nothing arrives ends after ten seconds.
+        assert!(begin.elapsed() < Duration::from_secs(9), "{garbage:?}");
     }
     server.end();
 }

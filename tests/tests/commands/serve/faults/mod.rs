@@ -14,18 +14,15 @@ use std::{
     fs,
     path::Path,
     process::{Command, Output},
-    thread,
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Daemon, Sandbox};
+use ratelimit_tests::{Daemon, PATIENCE, Sandbox, wait_until};
 
 /// The most connections of one caller.
 const OF_ONE: usize = 1_024;
 /// Open files beside connections.
 const OTHERS: usize = 64;
-/// Time in which another caller is answered, on a busy machine.
-const SOON: Duration = Duration::from_secs(4);
 
 /// What a server takes of the system.
 #[derive(Debug, Clone, Copy)]
@@ -52,20 +49,12 @@ impl Taken {
 }
 
 /// Waits until the server has no more files than before.
-fn recover(daemon: &Daemon, before: Taken, within: Duration) {
-    let begin = Instant::now();
-    loop {
-        let now = Taken::by(daemon);
-        if now.files <= before.files {
-            println!("{now:?} after {:.1} s", begin.elapsed().as_secs_f64());
-            return;
-        }
-        assert!(begin.elapsed() < within, "{before:?}, then {now:?}");
-        thread::sleep(Duration::from_millis(10));
-    }
+fn recover(daemon: &Daemon, before: Taken) {
+    let time = wait_until("the server closes its files", || Taken::by(daemon).files <= before.files);
+    println!("{before:?}, {:?} after {:.1} s", Taken::by(daemon), time.as_secs_f64());
 }
 
-/// Fails if another process on this host is not answered soon. Returns the time until its answer.
+/// Fails if another process on this host is not answered. Returns the time until its answer.
 fn another_is_answered(sandbox: &Sandbox, socket: &Path) -> Duration {
     let begin = Instant::now();
     check_answer(&call_of_another(sandbox, socket));
@@ -75,7 +64,7 @@ fn another_is_answered(sandbox: &Sandbox, socket: &Path) -> Duration {
 /// Calls from another process on this host.
 fn call_of_another(sandbox: &Sandbox, socket: &Path) -> Output {
     let mut curl = Command::new("curl");
-    curl.args(["-s", "-v", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", &SOON.as_secs().to_string()]);
+    curl.args(["-s", "-v", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", &PATIENCE.as_secs().to_string()]);
     curl.arg("--unix-socket").arg(socket).args(["-d", &super::of_user("17").to_string()]);
     curl.arg("http://localhost/v1/check");
     sandbox.output(&mut curl)

@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::Sandbox;
+use ratelimit_tests::{PATIENCE, Sandbox};
+use rustix::net::{RecvFlags, recv};
 
 use super::{
     super::{RULES, Server, answer},
@@ -31,7 +32,7 @@ fn callers_that_leave_in_the_middle_of_a_call_leave_nothing_behind() {
         write!(stream, "{HEAD}{{\"attributes\"").unwrap();
     }
     another_is_answered(&sandbox, &server.socket);
-    recover(&server.daemon, before, Duration::from_secs(5));
+    recover(&server.daemon, before);
     before.check_growth(Taken::by(&server.daemon), 32);
     server.end();
 }
@@ -50,18 +51,20 @@ fn a_body_that_does_not_arrive_is_answered_after_five_seconds() {
         .collect();
     let mut slow = UnixStream::connect(&server.socket).unwrap();
     slow.write_all(HEAD.as_bytes()).unwrap();
-    let mut sent = 0;
-    while begin.elapsed() < Duration::from_secs(4) {
-        slow.write_all(b" ").unwrap();
-        sent += 1;
+    // Others are answered while these calls have no answer.
+    let has_answer = || recv(&hung[0], &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT).is_ok();
+    another_is_answered(&sandbox, &server.socket);
+    assert!(!has_answer(), "another caller waited for those that hang");
+    while !has_answer() {
+        // The server may have ended the call meanwhile.
+        let _ = slow.write_all(b" ");
         another_is_answered(&sandbox, &server.socket);
     }
-    assert!(sent > 0);
     for stream in hung.into_iter().chain([slow]) {
         let answer = answer(stream);
         assert_eq!((answer.status, answer.body["error"].as_str()), (408, Some("the call took longer than 5 seconds")));
     }
-    assert!((5.0..9.0).contains(&begin.elapsed().as_secs_f64()), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() >= Duration::from_secs(5), "{:?}", begin.elapsed());
     server.end();
 }
 
@@ -78,12 +81,12 @@ fn a_head_that_arrives_byte_by_byte_ends_after_ten_seconds() {
         slow.retain_mut(|stream| stream.write_all(&[byte.to_ascii_lowercase()]).is_ok());
         another_is_answered(&sandbox, &server.socket);
         thread::sleep(PAUSE);
-        (slow.is_empty() || begin.elapsed() > Duration::from_secs(30)).then(|| begin.elapsed())
+        (slow.is_empty() || begin.elapsed() > PATIENCE).then(|| begin.elapsed())
     });
     let ended = ended.unwrap().as_secs_f64();
     println!("the last of 1,000 ended after {ended:.1} s");
-    assert!(slow.is_empty() && (9.0..15.0).contains(&ended), "{} left after {ended} s", slow.len());
-    recover(&server.daemon, before, Duration::from_secs(5));
+    assert!(slow.is_empty() && ended >= 9.0, "{} left after {ended} s", slow.len());
+    recover(&server.daemon, before);
     server.end();
 }
 
@@ -93,12 +96,12 @@ fn an_idle_connection_ends_after_ten_seconds() {
     let sandbox = Sandbox::new();
     let server = Server::start(&sandbox, RULES);
     let mut idle = UnixStream::connect(&server.socket).unwrap();
-    idle.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    idle.set_read_timeout(Some(PATIENCE)).unwrap();
     idle.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let begin = Instant::now();
     let mut received = Vec::new();
     assert!(idle.read_to_end(&mut received).is_ok(), "{:?}", begin.elapsed());
     assert!(received.starts_with(b"HTTP/1.1 200"));
-    assert!((9.0..15.0).contains(&begin.elapsed().as_secs_f64()), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() >= Duration::from_secs(9), "{:?}", begin.elapsed());
     server.end();
 }
