@@ -97,18 +97,18 @@ fn passed_while_changing(
     let (done, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let (runner, tables) = bytecode.apart();
     thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                let frame = frame(address);
-                while !done.load(Ordering::Relaxed) {
-                    let _ = runner.repeat(&frame, 20);
-                    sent.fetch_add(20, Ordering::Relaxed);
-                }
-            });
-        }
+        let send = || {
+            let frame = frame(address);
+            while !done.load(Ordering::Relaxed) {
+                let _ = runner.repeat(&frame, 20);
+                sent.fetch_add(20, Ordering::Relaxed);
+            }
+        };
+        let senders = [(); 3].map(|()| scope.spawn(send));
         let wait_for = |more: u64| {
             let until = sent.load(Ordering::Relaxed) + more;
             while sent.load(Ordering::Relaxed) < until {
+                assert!(!senders.iter().any(thread::ScopedJoinHandle::is_finished), "a sender has ended");
                 thread::yield_now();
             }
         };
