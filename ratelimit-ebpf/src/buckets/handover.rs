@@ -12,7 +12,7 @@
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
-    limits::policy::COARSE,
+    limits::policy::{COARSE, Policy},
     maps::control::Control,
     meters::{meter::Meter, stages, state},
 };
@@ -20,7 +20,7 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock, control, settings, verifier::given},
     cells::level,
-    maps::{buckets::Bucket, cells, rules},
+    maps::{buckets::Bucket, cells, levels::Levels, rules},
 };
 
 /// Charges a bucket with the debt of its levels above the share, if the shares have shrunk since its policy was
@@ -48,12 +48,18 @@ fn follow_shares(bucket: *const Bucket, hash: u64, control: *const Control, reso
         && let Some(levels) = cells::levels(policy, hash)
     {
         let now = if policy.flags & COARSE == 0 { Clock::read(control).now() } else { tick };
-        raise_state(&raw const levels.packets, &raw const bucket.packets, &raw const policy.packets, control, now);
-        raise_state(&raw const levels.second, &raw const bucket.second, &raw const policy.second, control, now);
+        raise(bucket, levels, policy, control, now);
     }
     // If the kernel has recycled the entry for another source, that source's word stays.
     let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
     0
+}
+
+/// Raises the states of a bucket to those of a new one: the debt of its levels above the cell's share.
+#[inline(always)]
+pub fn raise(bucket: &Bucket, levels: &Levels, policy: &Policy, control: &Control, now: u64) {
+    raise_state(&raw const levels.packets, &raw const bucket.packets, &raw const policy.packets, control, now);
+    raise_state(&raw const levels.second, &raw const bucket.second, &raw const policy.second, control, now);
 }
 
 /// Raises a state to that of a new bucket. If another CPU is first, it has raised the state too.

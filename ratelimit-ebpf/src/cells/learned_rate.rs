@@ -81,20 +81,19 @@ pub fn refused(reason: Reason) -> Reason {
 /// Learns from the minute, and decides about the rate of the next one.
 #[inline(never)]
 fn end_minute(learned: &LearnedRate, is_pause: bool) {
-    let (passed, refused, mut calm) = (learned.passed.load(), learned.refused.load(), learned.calm.load());
+    let (passed, refused, calm) = (learned.passed.load(), learned.refused.load(), learned.calm.load());
     let settling = learned.settling.load();
     // Other CPUs may be counting.
     learned.passed.add(0u64.wrapping_sub(passed));
     learned.refused.add(0u64.wrapping_sub(refused));
     let is_calm = refused <= learned_rate::tolerated(passed);
-    if is_calm {
-        if let Some(day) = learned.most.get(learned_rate::place(calm) as usize) {
-            let counted = learned_rate::counted(calm, settling, passed);
-            day.store(learned_rate::most_of_day(day.load(), calm, counted));
-        }
-        calm += 1;
-        learned.calm.store(calm);
+    if is_calm && let Some(day) = learned.most.get(learned_rate::place(calm) as usize) {
+        let counted = learned_rate::counted(calm, settling, passed);
+        day.store(learned_rate::most_of_day(day.load(), calm, counted));
     }
+    let (calm, restless_of_day) = learned_rate::count_minute(calm, learned.restless_of_day.load(), is_calm);
+    learned.calm.store(calm);
+    learned.restless_of_day.store(restless_of_day);
     let most = learned.most.iter().fold(0, |most, day| most.max(day.load()));
     let per_minute = learned_rate::in_force(learned.per_minute.load(), 0);
     learned.per_minute.store(learned_rate::next(per_minute, calm, most));

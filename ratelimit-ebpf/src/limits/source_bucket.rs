@@ -39,12 +39,18 @@ pub fn ask(
     }
     if found.is_none() {
         if !admission::admits(control, policy, context.tick) {
-            context.reason = Reason::NotAdmitted;
+            // A host of a fleet may have spent the burst of the source elsewhere.
+            let is_charged =
+                !settings::divides_bursts() && level::ask_whole(levels, policy, &clock, context) == Charge::Paid;
+            context.reason = if is_charged { Reason::WithinLimit } else { Reason::NotAdmitted };
             return None;
         }
         if !may_be_there {
-            // The bucket may be one that was not used for long.
+            // The bucket may be one that was not used for long. Its cell may have admitted packets without it since.
             found = buckets::find(&context.source);
+            if let Some(bucket) = found {
+                handover::raise(bucket, levels, policy, control, clock.now());
+            }
         }
     }
     if found.is_none() {

@@ -1,6 +1,6 @@
 //! The sources' buckets.
 
-use core::mem::MaybeUninit;
+use core::{mem::MaybeUninit, ptr};
 
 use aya_ebpf::{bindings::BPF_NOEXIST, btf_maps::LruHashMap, macros::btf_map};
 use ratelimit_common::{
@@ -92,6 +92,20 @@ pub fn inserted(source: &Source) -> Option<&'static Bucket> {
     // SAFETY: nothing here removes the entry, and an entry that the kernel recycles holds another source's words, all
     // valid.
     unsafe { BUCKETS.get(source) }
+}
+
+/// Writes what has decided about a source into its bucket, if the word there has not changed since it was read.
+///
+/// The kernel can recycle the entry for another source at any moment. So this looks again afterwards. If the entry has
+/// another source by then, it gets an invalid word, and that source's next packet is resolved anew. At most the packets of
+/// these nanoseconds see a word of another source.
+#[inline(never)]
+pub fn cache(source: &Source, bucket: &'static Bucket, before: Resolution, after: Resolution) {
+    if bucket.resolution.compare_exchange(before.0, after.0).is_ok()
+        && !inserted(source).is_some_and(|found| ptr::eq(found, bucket))
+    {
+        let _ = bucket.resolution.compare_exchange(after.0, Resolution::NONE.0);
+    }
 }
 
 /// Returns a source as the class that is billed for its packets, as far as its bucket knows.

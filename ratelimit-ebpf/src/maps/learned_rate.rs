@@ -20,6 +20,7 @@ pub struct LearnedRate {
     pub calm: Word,
     pub settling: Word,
     pub restless: Word,
+    pub restless_of_day: Word,
     pub most: [Word; DAYS],
 }
 const _: () = assert!(size_of::<LearnedRate>() == size_of::<learned_rate::LearnedRate>());

@@ -72,10 +72,9 @@ pub fn ask(context: &mut Context, classes: Classes, control: &Control) -> Result
     let bucket = buckets::find(&context.source);
     if let Some(bucket) = bucket {
         // Commands see from this which policy decided last. The generation stays: the bucket has not followed its cell.
-        // If the kernel has recycled the entry for another source, that source's word stays.
         let cached = bucket.resolved();
         let decided = context.resolution.in_generation(cached.generation());
-        let _ = bucket.resolution.compare_exchange(cached.0, decided.0);
+        buckets::cache(&context.source, bucket, cached, decided);
     }
     Ok(bucket)
 }

@@ -44,10 +44,12 @@ pub fn track(
     // lost its rule meanwhile, only the rule for everything is left.
     let mut redirected = Resolution::NONE;
     for _ in 0..3 {
-        let found = buckets::find(source).filter(|bucket| bucket.resolved().holds(control::generation(control), now));
+        let found = buckets::find(source).map(|bucket| (bucket, bucket.resolved()));
         let (bucket, resolution) = match found {
-            Some(bucket) => (Some(bucket), bucket.resolved()),
-            None => {
+            Some((bucket, resolution)) if resolution.holds(control::generation(control), now) => {
+                (Some(bucket), resolution)
+            }
+            _ => {
                 let resolution = renew(source, classes, control, now, redirected);
                 (buckets::find(source), resolution)
             }
@@ -89,11 +91,9 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
     }
     let (bucket, drained) = (buckets::find(source), gcra::units(now));
     match bucket {
-        // If the kernel has recycled the entry for another source, that source's word stays.
         Some(bucket) => {
             handover::follow(bucket, source.hash(&control.seed), resolution, control, now);
-            let cached = bucket.resolved();
-            let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
+            buckets::cache(source, bucket, bucket.resolved(), resolution);
         }
         None if !settings::has_cells() => {
             buckets::insert(source, drained, drained, resolution, now);

@@ -12,6 +12,7 @@ use ratelimit_dataplane::{
         ethtool::{Channels, Ethtool, Feature},
         features,
         interface::{Attached, Interface, Program},
+        joined_packets::{self, Joining},
         xdp_features::{self, XdpFeatures},
     },
 };
@@ -40,6 +41,11 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    /// Returns whether the program runs in the network stack, or would after an attach.
+    fn is_generic(&self) -> bool {
+        self.mode.map_or(self.can.is_some_and(|can| !can.native), |mode| mode == Attached::Generic)
+    }
+
     /// Returns the command that attaches.
     fn attach(&self) -> String {
         let cannot = self.can.is_some_and(|can| !can.native);
@@ -76,6 +82,7 @@ pub(super) fn examine(interface: &Interface, ours: &Ours, as_root: &str) -> Resu
     let takes_frags = features::several_buffers().unwrap_or(true);
     findings.extend(mtu(&facts, interface.mtu, takes_frags));
     findings.extend(offloads(&facts, driver.feature("rx-lro"), driver.feature("rx-gro-hw")));
+    findings.extend(joined_packets::find(interface.index, facts.is_generic())?.iter().map(joined));
     findings.push(queues(&facts, driver.channels(), gauges::cpus()? as u32));
     Ok(findings.into_iter().map(|finding| finding.on(&interface.name)).collect())
 }
@@ -203,6 +210,16 @@ fn offloads(facts: &Facts<'_>, lro: Option<Feature>, gro: Option<Feature>) -> Op
         Finding::note(Check::Offloads, "large receive offload is on", why)
             .fixed_by(format!("ethtool -K {name} lro off"))
     })
+}
+
+/// Returns the finding about a device that joins packets before the program sees them.
+fn joined(joining: &Joining) -> Finding {
+    let why = "A joined packet counts as one. So senders get more packets than their limit.";
+    match joining.fix() {
+        Some(fix) => Finding::warning(Check::Offloads, &joining.to_string(), why).fixed_by(fix),
+        // Nobody here can tell whether it does.
+        None => Finding::note(Check::Offloads, &joining.to_string(), why),
+    }
 }
 
 /// Returns the finding about receive queues.

@@ -6,6 +6,7 @@ pub mod ethtool;
 pub mod features;
 pub mod host;
 pub mod interface;
+pub mod joined_packets;
 pub mod kernel_log;
 pub mod link_events;
 pub mod link_type;

@@ -41,8 +41,8 @@ impl Host {
         if is_calm {
             let day = &mut learned.most[place(learned.calm) as usize];
             *day = most_of_day(*day, learned.calm, counted(learned.calm, learned.settling, passed));
-            learned.calm += 1;
         }
+        (learned.calm, learned.restless_of_day) = count_minute(learned.calm, learned.restless_of_day, is_calm);
         learned.per_minute = next(in_force(learned.per_minute, 0), learned.calm, learned.most());
         let is_pause = std::mem::take(&mut self.pauses);
         (learned.settling, learned.restless) = settle(learned.settling, learned.restless, is_calm, is_pause);
@@ -142,6 +142,43 @@ fn no_flood_makes_the_host_forget() {
         (more, rates.iter().filter(|rate| **rate == 20_000).count() as u64),
         (59 * SETTLING + 1, 60 * DAY - more)
     );
+}
+
+/// A flood in the busy hours of each day, for sixty days. Only the four quietest hours of the site are calm.
+#[test]
+fn a_flood_in_the_busy_hours_makes_the_host_forget_nothing() {
+    let busy = site(20_000);
+    for quiet_minutes in [4 * 60, DAY - MOST_RESTLESS - 2] {
+        let mut host = Host::default();
+        host.days(3, &busy);
+        for minute in 0..60 * DAY {
+            if (minute % DAY).abs_diff(DAY / 2) < (DAY - quiet_minutes).div_ceil(2) {
+                host.saturated_minute();
+            } else {
+                host.minute(busy(&host));
+            }
+            assert_eq!(host.learned.per_minute, per_minute(80_000), "{quiet_minutes}: minute {minute}");
+        }
+        host.refused = 0;
+        host.days(10, &busy);
+        assert_eq!((host.refused, host.per_second()), (0, 80_000), "{quiet_minutes}");
+    }
+}
+
+/// What a day may forget: its busiest minutes, if a flood takes a quarter of an hour of each day.
+#[test]
+fn a_flood_of_a_quarter_of_an_hour_each_day_hides_no_more_than_this_time() {
+    let busy = site(20_000);
+    let mut host = Host::default();
+    host.days(3, &busy);
+    for minute in 0..60 * DAY {
+        if (minute % DAY).abs_diff(DAY / 2) <= MOST_RESTLESS / 2 {
+            host.saturated_minute();
+        } else {
+            host.minute(busy(&host));
+        }
+    }
+    assert!((79_000..80_000).contains(&host.per_second()), "{}", host.per_second());
 }
 
 /// A site whose clients send far more than its newcomers. They are known as long as they send, and become known again if
@@ -248,7 +285,8 @@ fn a_minute_ends_after_sixty_seconds_and_not_by_a_clock_that_is_behind() {
 #[test]
 fn what_a_program_cannot_have_learned_does_not_last() {
     let before = LearnedRate { per_minute: LEAST, calm: 9, most: [10; DAYS], ..LearnedRate::default() };
-    let learned = LearnedRate { begun: 7, passed: 8, refused: 1, settling: 2, restless: 3, ..before };
+    let learned =
+        LearnedRate { begun: 7, passed: 8, refused: 1, settling: 2, restless: 3, restless_of_day: 4, ..before };
     assert_eq!(learned.lasting(), Some(before));
     assert!(LearnedRate::default().lasting().is_some());
     for wrong in [
