@@ -51,7 +51,15 @@ pub fn ask(
     context.reason = match charge {
         Charge::Paid => Reason::WithinLimit,
         Charge::Refused => {
-            return source_bucket::ask(context, control, policy, cells.levels, bucket);
+            let bucket = source_bucket::ask(context, control, policy, cells.levels, bucket);
+            // Other hosts of a fleet may have spent the burst of a source.
+            if context.reason == Reason::NotAdmitted
+                && !settings::divides_bursts()
+                && level::ask_whole(cells.levels, policy, &clock, context) == Charge::Paid
+            {
+                context.reason = Reason::WithinLimit;
+            }
+            return bucket;
         }
     };
     let Levels { packets, second } = cells.levels;

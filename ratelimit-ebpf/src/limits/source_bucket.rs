@@ -39,10 +39,7 @@ pub fn ask(
     }
     if found.is_none() {
         if !admission::admits(control, policy, context.tick) {
-            // A host of a fleet may have spent the burst of the source elsewhere.
-            let is_charged =
-                !settings::divides_bursts() && level::ask_whole(levels, policy, &clock, context) == Charge::Paid;
-            context.reason = if is_charged { Reason::WithinLimit } else { Reason::NotAdmitted };
+            context.reason = Reason::NotAdmitted;
             return None;
         }
         if !may_be_there {

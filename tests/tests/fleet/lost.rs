@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::{
     faults::ask,
-    rules::{RULES, await_version},
+    rules::{RULES, await_version, make},
     stage::{at_the_server, file, until, with_daemons_by},
 };
 
@@ -33,7 +33,7 @@ fn a_daemon_that_starts_while_the_engine_has_no_rules_keeps_those_in_force() {
     };
     let daemon = start();
     until("the engine answers", || status(&ratelimit)["up"] == true);
-    ratelimit.ok("fleet rules set 203.0.113.7 --deny");
+    make(&ratelimit, "set 203.0.113.7 --deny", 1);
     await_version(&ratelimit, Some(1), None);
     daemon.end();
     ask(&hosts, &["FLUSHALL"]);
@@ -43,7 +43,7 @@ fn a_daemon_that_starts_while_the_engine_has_no_rules_keeps_those_in_force() {
     assert_eq!(verdict(&ratelimit, "203.0.113.7"), "drop");
     let error = ratelimit.fails("fleet rules set 203.0.113.8 --deny");
     assert!(error.contains("the engine has lost the shared rules") && error.contains("--anew"), "{error}");
-    ratelimit.ok("fleet rules set 203.0.113.8 --deny --anew");
+    make(&ratelimit, "set 203.0.113.8 --deny --anew", 1);
     await_version(&ratelimit, Some(1), None);
     assert_eq!(["203.0.113.7", "203.0.113.8"].map(|source| verdict(&ratelimit, source)), ["limit", "drop"]);
     assert_eq!(problem(), "");
@@ -64,19 +64,19 @@ fn a_forged_version_stops_no_host_that_knows_the_rules_and_no_operator_who_insis
     with_daemons_by(&hosts, keys, |_| {
         let [one, other] = [0, 1].map(|number| Ratelimit::new(&hosts.hosts[number]));
         until("the engine answers", || [&one, &other].iter().all(|host| status(host)["up"] == true));
-        one.ok("fleet rules set 203.0.113.1 --deny");
+        make(&one, "set 203.0.113.1 --deny", 1);
         let says = r#"{"name":"forged","version":"1","weight":1,"limit":"","rules":9007199254740991}"#;
         ask(&hosts, &["HSET", "{rl:m}:hosts", "x", says]);
         ask(&hosts, &["ZADD", "{rl:m}:heard", "9000000000000000", "x"]);
         let hears = |host: &Ratelimit| status(host)["members"].to_string().contains("forged");
         until("both hear of it", || hears(&one) && hears(&other));
-        assert_eq!(one.json("fleet rules set 203.0.113.2 --deny")["version"], 2);
+        make(&one, "set 203.0.113.2 --deny", 2);
         let error = other.fails("fleet rules set 203.0.113.3 --deny");
         assert!(
             error.contains("forged says that it has version 9007199254740991") && error.contains("--anew"),
             "{error}"
         );
-        assert_eq!(other.json("fleet rules set 203.0.113.3 --deny --anew")["version"], 3);
+        make(&other, "set 203.0.113.3 --deny --anew", 3);
         await_version(&one, Some(3), None);
     });
 }
@@ -89,7 +89,7 @@ fn another_text_with_the_number_of_a_lost_version_is_found() {
     with_daemons_by(&hosts, keys, |_| {
         let ratelimit = Ratelimit::new(&hosts.hosts[0]);
         until("the engine answers", || status(&ratelimit)["up"] == true);
-        ratelimit.ok("fleet rules set 203.0.113.1 --deny");
+        make(&ratelimit, "set 203.0.113.1 --deny", 1);
         await_version(&ratelimit, Some(1), None);
         let text = "[[rule]]\nsource = \"203.0.113.2\"\npolicy = \"deny\"\n";
         ask(&hosts, &["HSET", "{rl:m}:rules", "text", text, "digest", "another"]);
@@ -97,6 +97,6 @@ fn another_text_with_the_number_of_a_lost_version_is_found() {
         assert_eq!(verdict(&ratelimit, "203.0.113.1"), "limit");
         await_version(&ratelimit, Some(1), None);
         assert!(ratelimit.ok("events --past").contains("has another text now"));
-        assert_eq!(ratelimit.json("fleet rules set 203.0.113.3 --deny")["version"], 2);
+        make(&ratelimit, "set 203.0.113.3 --deny", 2);
     });
 }

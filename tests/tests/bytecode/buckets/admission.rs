@@ -145,7 +145,7 @@ fn limits_on_the_precise_and_the_coarse_clock_share_one_admission_budget() {
 #[test]
 fn a_flood_of_half_a_burst_and_a_packet_takes_no_packet_of_others() {
     stay_on_one_cpu();
-    let cells = 1 << 12;
+    let cells = 1 << 17;
     let mut bytecode = Bytecode::with(Settings { admissions: 10, cells, sample: false, ..crate::settings() });
     bytecode.set_time(SECOND);
     bytecode.set("default", per_second(RATE, BURST));
@@ -161,8 +161,8 @@ fn a_flood_of_half_a_burst_and_a_packet_takes_no_packet_of_others() {
             refused += (0..BURST).filter(|_| !bytecode.reason(frame).passes()).count();
         }
     }
-    // Of 50 sources, about two share their cell with a source of the flood in the same second of twenty.
-    assert!(refused <= 100, "{refused} of {} packets", 20 * 50 * BURST);
+    // In one second of fifty, a source of the flood is in the cell of one of the 50 others, and takes at most its burst.
+    assert!(refused <= 60, "{refused} of {} packets", 20 * 50 * BURST);
     // The budget was spent in each second.
     assert!((190..=210).contains(&of_cpus(&bytecode, |cpu| cpu.admitted)));
 }

@@ -11,8 +11,10 @@ const DAY: usize = 1_440;
 
 /// What the rate is by its definition.
 struct Definition {
-    /// Packets of each calm minute.
-    calm: Vec<u64>,
+    /// Packets of each calm minute, by days. The last day has not ended.
+    days: Vec<Vec<u64>>,
+    /// Minutes of this day that were not calm.
+    others: u64,
     per_minute: u64,
     /// Minutes that are left in which sources become known again.
     settling: u64,
@@ -20,13 +22,24 @@ struct Definition {
 
 impl Definition {
     fn end_minute(&mut self, passed: u64, refused: u64, after: u64) {
+        let is_first = self.days.len() == 1;
+        let day = self.days.last_mut().unwrap();
         if refused * 16 <= passed {
             // During the first day, at most a quarter of the first rate counts.
-            let first_day = self.calm.len() < DAY;
-            self.calm.push(if first_day { passed.min(1_500_000) } else { passed * u64::from(self.settling == 0) });
+            day.push(if is_first { passed.min(1_500_000) } else { passed * u64::from(self.settling == 0) });
+        } else if !day.is_empty() {
+            self.others += 1;
+        }
+        if day.len() == DAY {
+            match self.others {
+                0..=15 => self.days.push(Vec::new()),
+                // The day begins again.
+                _ => *day = vec![day.iter().copied().max().unwrap()],
+            }
+            self.others = 0;
         }
         self.settling = if after >= 600 * SECOND { 10 } else { self.settling.saturating_sub(1) };
-        if self.calm.len() >= DAY {
+        if self.days.len() > 1 {
             let target = (4 * 60 * self.most().div_ceil(60)).clamp(60_000, 6_000_000_000);
             self.per_minute = target.min(self.per_minute + self.per_minute / 2_080);
         }
@@ -38,7 +51,11 @@ impl Definition {
 
     /// Returns the most of a minute of this day and of the seven days before it.
     fn most(&self) -> u64 {
-        self.calm.chunks(DAY).rev().take(8).flatten().copied().max().unwrap_or(0)
+        self.days.iter().rev().filter(|day| !day.is_empty()).take(8).flatten().copied().max().unwrap_or(0)
+    }
+
+    fn calm(&self) -> u64 {
+        ((self.days.len() - 1) * DAY + self.days.last().unwrap().len()) as u64
     }
 }
 
@@ -60,7 +77,7 @@ impl Days {
     fn begin() -> Self {
         let bytecode = limited(LEARNED, 1 << 14);
         let (clock, walker) = (bytecode.clock(), flood(&bytecode));
-        let definition = Definition { calm: Vec::new(), per_minute: 6_000_000, settling: 0 };
+        let definition = Definition { days: vec![Vec::new()], others: 0, per_minute: 6_000_000, settling: 0 };
         Self { bytecode, clock, walker, definition, left: 0, passed: 0, minute: (0, 0) }
     }
 
@@ -89,7 +106,7 @@ impl Days {
         let learned = self.learned();
         let found = (learned.in_force(), learned.calm, learned.most());
         let definition = &self.definition;
-        assert_eq!(found, (definition.in_force(), definition.calm.len() as u64, definition.most()));
+        assert_eq!(found, (definition.in_force(), definition.calm(), definition.most()));
     }
 
     /// Lets minutes pass with few packets.
@@ -105,7 +122,7 @@ impl Days {
         let skipped = DAY - learned.calm as usize % DAY - 1;
         learned.calm += skipped as u64;
         self.bytecode.tables.learned_rate.open_mut().unwrap().set(0, learned, 0).unwrap();
-        self.definition.calm.extend(vec![0; skipped]);
+        self.definition.days.last_mut().unwrap().extend(vec![0; skipped]);
     }
 
     /// Sends at this rate for the rest of a minute, as evenly as a burst needs.
@@ -137,6 +154,10 @@ fn the_program_learns_the_rate_as_it_is_defined() {
     days.busy(500);
     days.skip_day();
     assert_eq!((days.learned().is_learning(), days.per_second()), (true, 100_000));
+    // Twenty of its minutes were not calm, so this day begins again with what it has taught.
+    days.minutes(1);
+    assert_eq!((days.learned().calm, days.per_second()), (1, 100_000));
+    days.skip_day();
     days.minutes(1);
     assert!((1_960..=2_010).contains(&days.per_second()), "{}", days.per_second());
 
@@ -160,8 +181,8 @@ fn the_program_learns_the_rate_as_it_is_defined() {
     days.minutes(1);
     assert!(days.per_second() >= after && days.per_second() < after * 101 / 100);
     assert_eq!(days.learned().calm, DAY as u64 + 12);
-    // The busy minute is forgotten eight days later.
-    for _ in 0..7 {
+    // The day of the flood begins again. The busy minute is forgotten eight days later.
+    for _ in 0..8 {
         days.skip_day();
         days.minutes(2);
         assert!(days.per_second() > after);
@@ -177,7 +198,9 @@ fn a_minute_in_which_a_flood_spends_all_of_the_rate_teaches_nothing() {
     stay_on_one_cpu();
     let (mut days, learned) = (Days::begin(), of(60 * 1_000));
     days.bytecode.tables.learned_rate.open_mut().unwrap().set(0, learned, 0).unwrap();
-    days.definition = Definition { calm: vec![0; learned.calm as usize], per_minute: 60_000, settling: 0 };
+    let calm = learned.calm as usize;
+    let all = [vec![vec![0; DAY]; calm / DAY], vec![vec![0; calm % DAY]]].concat();
+    days.definition = Definition { days: all, others: 0, per_minute: 60_000, settling: 0 };
     days.minutes(1);
     let calm = days.learned().calm;
     // Without and with a pause of the flood at the end.
