@@ -22,7 +22,7 @@ const BUILD: &[&str] = &[
 /// What happens, before it does.
 const INTRODUCTION: &str = "\
 The demo floods a web server in network namespaces of its own, and shows what limits change. On two cores, the first
-run takes some minutes, most of them for step 2, and later ones 30 seconds:
+run takes three minutes, most of them for step 2, and later ones 30 seconds:
   1. install what is missing of LLVM 22, a Rust compiler for BPF, and iproute2, from Debian's packages
   2. compile the program for the kernel, the command `ratelimit`, and the demo, below target/
   3. run the demo, for 27 seconds; it touches no interface of this machine
