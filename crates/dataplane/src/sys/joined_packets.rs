@@ -80,7 +80,7 @@ impl fmt::Display for Joining {
             JoinedBy::Pair { is_here: true } => write!(f, "{device} sends several packets as one"),
             JoinedBy::Pair { is_here: false } => write!(
                 f,
-                "the other end of {device} may send several packets as one. Switch that off there: `ethtool -K NAME {}`",
+                "the other end of {device}, which cannot be seen from this network namespace, may send several packets as one. To end that, run there: `ethtool -K NAME {}`",
                 SENDING.map(|(_, option)| option).join(" ")
             ),
             JoinedBy::Writer => write!(
@@ -240,7 +240,7 @@ mod tests {
             let found = search(&links, upper, true, &is_on);
             let [first, second, third] = &*texts(&found) else { panic!("{found:?}") };
             assert_eq!(first, "ethtool -K eth0 gro off");
-            assert!(second.starts_with("the other end of vm0 may send several packets as one"), "{second}");
+            assert!(second.starts_with("the other end of vm0, which cannot be seen"), "{second}");
             assert!(third.starts_with("the program that has opened tap0 may write joined packets"), "{third}");
         }
         assert!(search(&links, 2, true, &is_on).is_empty());
