@@ -7,7 +7,7 @@ use ratelimit_common::limits::{
     policy::Policy,
 };
 use ratelimit_dataplane::sys::host;
-use ratelimit_tests::{Bytecode, Frame, stay_on_cpu, tokens};
+use ratelimit_tests::{Bytecode, Frame, has_two_cpus, stay_on_cpu, tokens};
 
 use super::{ADDRESS, settings};
 use crate::front::{Front, with_and_without_cells};
@@ -55,7 +55,7 @@ fn two_cpus_pass_no_packet_too_many(front: Front) {
         let most = tokens::bound(rate, burst, time);
         assert!(passed <= most, "{amount}/s: {passed} of at most {most}");
         assert!(passed > burst, "{amount}/s: only {passed}");
-        assert!(packets < 10 * MILLION || lost > 0, "{amount}/s: the CPUs did not meet");
+        assert!(packets < 10 * MILLION || lost > 0 || !has_two_cpus(), "{amount}/s: the CPUs did not meet");
     }
 }
 

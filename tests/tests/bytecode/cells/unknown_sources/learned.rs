@@ -1,6 +1,6 @@
 //! The program learns the rate of unknown sources, over days of an injected clock.
 
-use ratelimit_common::{cells::learned_rate::LearnedRate, limits::limit::SECOND, reason::Reason};
+use ratelimit_common::{cells::learned_rate::LearnedRate, limits::limit::SECOND, maps::cpu::Cpu, reason::Reason};
 use ratelimit_dataplane::program::loader::LEARNED;
 use ratelimit_tests::{Bytecode, Clock, Order, Sources, Walker};
 
@@ -89,8 +89,8 @@ impl Days {
     fn send(&mut self, packets: u32) {
         let (left, passed) = (self.left, self.passed);
         self.walker.run(Sources::Endless, Order::InTurn, packets);
-        let cpu = self.bytecode.cpus()[0];
-        (self.left, self.passed) = (cpu.unknown_left, cpu.unknown_passed);
+        let of_cpus = |figure: fn(&Cpu) -> u64| self.bytecode.cpus().iter().map(figure).sum();
+        (self.left, self.passed) = (of_cpus(|cpu| cpu.unknown_left), of_cpus(|cpu| cpu.unknown_passed));
         let passed = self.passed - passed;
         self.minute.0 += passed + self.left - left;
         self.minute.1 += u64::from(packets) - passed;
