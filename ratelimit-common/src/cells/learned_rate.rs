@@ -5,6 +5,8 @@
 //! A day has 1,440 calm minutes with packets of unknown sources. So neither a flood nor a pause makes the program forget
 //! what it has learned, and the clock of the host does not matter. A day with more than [`MOST_RESTLESS`] other minutes
 //! begins again, and keeps what it has taught. Otherwise a flood in the busy hours would end the days by their nights alone.
+//! A day begins again at most [`MOST_REPEATS`] times, so that nothing is remembered for ever.
+//!
 //! A flood that stays below the rate looks calm. So the rate rises slowly: it at most doubles in 24 hours.
 //!
 //! After a reboot, a pause or a day without a calm minute, clients of long standing are unknown like everybody. For some
@@ -36,10 +38,12 @@ pub struct LearnedRate {
     pub restless: u64,
     /// Minutes of this day that were not calm.
     pub restless_of_day: u64,
+    /// How often this day has begun again.
+    pub repeats: u64,
     /// The most packets of a calm minute: of this day, and of the days before it.
     pub most: [u64; DAYS],
 }
-boundary!(LearnedRate, size 128);
+boundary!(LearnedRate, size 136);
 
 /// Nanoseconds after which the next packet ends a minute.
 pub const MINUTE: u64 = 60 * SECOND;
@@ -65,6 +69,8 @@ pub const SETTLING: u64 = 10;
 pub const RESTLESS: u64 = DAY;
 /// Minutes of a day that need not be calm.
 pub const MOST_RESTLESS: u64 = 15;
+/// How often a day begins again.
+pub const MOST_REPEATS: u64 = 8;
 /// Part of the rate by which it rises in a minute. So often, it almost doubles in 1,441 minutes.
 pub const RISE: u64 = 2_080;
 
@@ -141,21 +147,21 @@ pub const fn settle(settling: u64, restless: u64, is_calm: bool, is_pause: bool)
     if is_pause || restless >= RESTLESS { (SETTLING, 0) } else { (settling.saturating_sub(1), restless) }
 }
 
-/// Returns the calm minutes, and the minutes of this day that were not calm, after one more minute. A day that had too many
-/// of them begins again. A day begins with its first calm minute.
+/// Returns the calm minutes, the minutes of this day that were not calm, and how often it has begun again, after one more
+/// minute. A day begins with its first calm minute.
 #[inline(always)]
 #[must_use]
-pub const fn count_minute(calm: u64, restless_of_day: u64, is_calm: bool) -> (u64, u64) {
+pub const fn count_minute(calm: u64, restless_of_day: u64, repeats: u64, is_calm: bool) -> (u64, u64, u64) {
     let after = calm + is_calm as u64;
     if !is_calm {
-        (after, restless_of_day + !calm.is_multiple_of(DAY) as u64)
+        (after, restless_of_day + !calm.is_multiple_of(DAY) as u64, repeats)
     } else if !after.is_multiple_of(DAY) {
-        (after, restless_of_day)
-    } else if restless_of_day <= MOST_RESTLESS {
-        (after, 0)
+        (after, restless_of_day, repeats)
+    } else if restless_of_day <= MOST_RESTLESS || repeats >= MOST_REPEATS {
+        (after, 0, 0)
     } else {
-        // The first minute of the same day, which would forget what the place of a new day had, has passed.
-        (after + 1 - DAY, 0)
+        // The day goes on with its second minute: the first one of a day replaces what its place had a week before.
+        (after + 1 - DAY, 0, repeats + 1)
     }
 }
 
@@ -247,15 +253,9 @@ impl LearnedRate {
     pub fn lasting(self) -> Option<Self> {
         let is_possible = |per_minute: u64| (LEAST..=MOST).contains(&per_minute);
         let is_sane = is_possible(in_force(self.per_minute, 0)) && self.most() <= MOST && self.calm <= u64::MAX / 2;
-        is_sane.then_some(Self {
-            begun: 0,
-            passed: 0,
-            refused: 0,
-            settling: 0,
-            restless: 0,
-            restless_of_day: 0,
-            ..self
-        })
+        let is_day = self.restless_of_day <= u64::MAX / 2 && self.repeats <= MOST_REPEATS;
+        let lasting = Self { begun: 0, passed: 0, refused: 0, settling: 0, restless: 0, ..self };
+        (is_sane && is_day).then_some(lasting)
     }
 }
 

@@ -60,13 +60,11 @@ const fn top(meter: &Meter) -> Units {
     if meter.ceiling < MAX_DEBT / 2 { meter.ceiling * 2 } else { MAX_DEBT }
 }
 
-/// Returns the level of a cell with this debt after a packet of this cost, if the packet fits this part of the burst: the
-/// cell's share, or the whole burst for a source that can get no bucket. The level counts all that a source was admitted,
-/// so none gets more than its limit.
+/// Returns the level of a cell with this debt after a packet of this cost, if the packet fits.
 #[inline(always)]
 #[must_use]
-pub const fn ask_cell(debt: Units, now: Units, cost: Units, part: Units) -> Option<u64> {
-    if debt + cost <= part { Some(now.wrapping_add(debt + cost)) } else { None }
+pub const fn ask_cell(debt: Units, now: Units, cost: Units, meter: &Meter) -> Option<u64> {
+    if debt + cost <= meter.cell_share { Some(now.wrapping_add(debt + cost)) } else { None }
 }
 
 /// Returns the part of a packet's cost that the own bucket pays when the cell's level shows this debt.
@@ -161,7 +159,7 @@ impl Stages {
     /// Decides about a packet, and charges it if it is admitted.
     pub fn decide(&mut self, now: Units, cost: Units, meter: &Meter) -> bool {
         let level_debt = level_debt(self.level, now, largest_debt(meter));
-        if let Some(level) = ask_cell(level_debt, now, cost, meter.cell_share) {
+        if let Some(level) = ask_cell(level_debt, now, cost, meter) {
             self.level = level;
             return true;
         }

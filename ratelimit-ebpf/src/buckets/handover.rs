@@ -12,7 +12,8 @@
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
-    limits::policy::{COARSE, Policy},
+    identity::source::Source,
+    limits::policy::COARSE,
     maps::control::Control,
     meters::{meter::Meter, stages, state},
 };
@@ -20,18 +21,27 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock, control, settings, verifier::given},
     cells::level,
-    maps::{buckets::Bucket, cells, levels::Levels, rules},
+    maps::{
+        buckets::{self, Bucket},
+        cells, rules,
+    },
 };
 
 /// Charges a bucket with the debt of its levels above the share, if the shares have shrunk since its policy was
-/// resolved. Then it caches the new resolution, so this happens once. `hash` is that of the bucket's source.
+/// resolved. Then it caches the new resolution, so this happens once. `hash` is that of the source.
 #[inline(always)]
-pub fn follow(bucket: &Bucket, hash: u64, resolution: Resolution, control: &Control, tick: u64) {
-    if settings::has_costs()
-        && settings::has_cells()
-        && bucket.resolved().is_before(control::cell_shares_since(control))
-    {
+pub fn follow(
+    source: &Source,
+    bucket: &'static Bucket,
+    hash: u64,
+    resolution: Resolution,
+    control: &Control,
+    tick: u64,
+) {
+    let cached = bucket.resolved();
+    if settings::has_costs() && settings::has_cells() && cached.is_before(control::cell_shares_since(control)) {
         follow_shares(bucket, hash, control, resolution.0, tick);
+        buckets::cache(source, bucket, cached, resolution);
     }
 }
 
@@ -42,24 +52,16 @@ fn follow_shares(bucket: *const Bucket, hash: u64, control: *const Control, reso
         return 0;
     }
     let (Some(bucket), Some(control)) = (given(bucket), given(control)) else { return 0 };
-    let (cached, resolution) = (bucket.resolved(), Resolution(resolution));
+    let resolution = Resolution(resolution);
     // There is no policy if another class is billed. Windows and verdicts have nothing to hand over.
     if let Some(policy) = rules::policy(resolution.policy())
         && let Some(levels) = cells::levels(policy, hash)
     {
         let now = if policy.flags & COARSE == 0 { Clock::read(control).now() } else { tick };
-        raise(bucket, levels, policy, control, now);
+        raise_state(&raw const levels.packets, &raw const bucket.packets, &raw const policy.packets, control, now);
+        raise_state(&raw const levels.second, &raw const bucket.second, &raw const policy.second, control, now);
     }
-    // If the kernel has recycled the entry for another source, that source's word stays.
-    let _ = bucket.resolution.compare_exchange(cached.0, resolution.0);
     0
-}
-
-/// Raises the states of a bucket to those of a new one: the debt of its levels above the cell's share.
-#[inline(always)]
-pub fn raise(bucket: &Bucket, levels: &Levels, policy: &Policy, control: &Control, now: u64) {
-    raise_state(&raw const levels.packets, &raw const bucket.packets, &raw const policy.packets, control, now);
-    raise_state(&raw const levels.second, &raw const bucket.second, &raw const policy.second, control, now);
 }
 
 /// Raises a state to that of a new bucket. If another CPU is first, it has raised the state too.

@@ -91,9 +91,11 @@ fn end_minute(learned: &LearnedRate, is_pause: bool) {
         let counted = learned_rate::counted(calm, settling, passed);
         day.store(learned_rate::most_of_day(day.load(), calm, counted));
     }
-    let (calm, restless_of_day) = learned_rate::count_minute(calm, learned.restless_of_day.load(), is_calm);
+    let (restless_of_day, repeats) = (learned.restless_of_day.load(), learned.repeats.load());
+    let (calm, restless_of_day, repeats) = learned_rate::count_minute(calm, restless_of_day, repeats, is_calm);
     learned.calm.store(calm);
     learned.restless_of_day.store(restless_of_day);
+    learned.repeats.store(repeats);
     let most = learned.most.iter().fold(0, |most, day| most.max(day.load()));
     let per_minute = learned_rate::in_force(learned.per_minute.load(), 0);
     learned.per_minute.store(learned_rate::next(per_minute, calm, most));

@@ -19,23 +19,11 @@ use crate::{
 /// Charges the levels with a packet that fits the cell's share of the burst.
 #[inline(always)]
 pub fn ask(levels: &Levels, policy: &Policy, clock: &Clock<'_>, context: &Context) -> Charge {
-    ask_for_part(levels, policy, clock, context, false)
-}
-
-/// Charges the levels with a packet of a source without a bucket, as long as it fits the whole burst. See
-/// [`stages::ask_cell`].
-#[inline(never)]
-pub fn ask_whole(levels: &Levels, policy: &Policy, clock: &Clock<'_>, context: &Context) -> Charge {
-    ask_for_part(levels, policy, clock, context, true)
-}
-
-#[inline(always)]
-fn ask_for_part(levels: &Levels, policy: &Policy, clock: &Clock<'_>, context: &Context, is_whole: bool) -> Charge {
     if policy.second.is_on() {
-        return ask_second(levels, policy, clock, context.amounts(policy), is_whole);
+        return ask_second(levels, policy, clock, context.amounts(policy));
     }
     let cost = policy.packets.cost_of(context.cost());
-    match charge_level(&levels.packets, part(&policy.packets, is_whole), clock, cost) {
+    match charge_level(&levels.packets, &policy.packets, clock, cost) {
         Some(charged) => {
             record(0, cost, charged);
             Charge::Paid
@@ -51,21 +39,18 @@ fn ask_second(
     Policy { packets, second, .. }: &Policy,
     clock: &Clock<'_>,
     [one, amount]: [u32; 2],
-    is_whole: bool,
 ) -> Charge {
     let (one, cost) = (packets.cost_of(one), second.cost_of(amount));
     let mut charged = 0;
     if packets.is_on() {
-        if stages::ask_cell(debt(&levels.second, clock), clock.units(), cost, part(second, is_whole)).is_none() {
+        if stages::ask_cell(debt(&levels.second, clock), clock.units(), cost, second).is_none() {
             return Charge::Refused;
         }
-        let Some(level) = charge_level(&levels.packets, part(packets, is_whole), clock, one) else {
-            return Charge::Refused;
-        };
+        let Some(level) = charge_level(&levels.packets, packets, clock, one) else { return Charge::Refused };
         charged = level;
         record(0, one, charged);
     }
-    if let Some(level) = charge_level(&levels.second, part(second, is_whole), clock, cost) {
+    if let Some(level) = charge_level(&levels.second, second, clock, cost) {
         record(1, cost, level);
         return Charge::Paid;
     }
@@ -75,30 +60,24 @@ fn ask_second(
     Charge::Refused
 }
 
-/// Returns the part of the burst that a level admits.
+/// Charges a level if the cost fits. Returns the charged level.
 #[inline(always)]
-const fn part(meter: &Meter, is_whole: bool) -> Units {
-    if is_whole { meter.burst } else { meter.cell_share }
-}
-
-/// Charges a level if the cost fits this part of the burst. Returns the charged level.
-#[inline(always)]
-pub fn charge_level(level: &Word, part: Units, clock: &Clock<'_>, cost: Units) -> Option<u64> {
+pub fn charge_level(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> Option<u64> {
     let (now, most, seen) = (clock.units(), clock.largest_debt(), level.load());
-    let next = stages::ask_cell(stages::level_debt(seen, now, most), now, cost, part)?;
+    let next = stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter)?;
     // Most packets need only this, without a call.
     if level.compare_exchange(seen, next).is_ok() {
         return Some(next);
     }
-    charged(charge_contended(level, part, now, most, cost))
+    charged(charge_contended(level, meter, now, most, cost))
 }
 
 /// Charges a level that other CPUs charge too, or returns [`REFUSED`].
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn charge_contended(level: *const Word, part: Units, now: Units, most: Units, cost: Units) -> u64 {
-    let Some(level) = given(level) else { return REFUSED };
-    let next = |seen| stages::ask_cell(stages::level_debt(seen, now, most), now, cost, part);
+fn charge_contended(level: *const Word, meter: *const Meter, now: Units, most: Units, cost: Units) -> u64 {
+    let (Some(level), Some(meter)) = (given(level), given(meter)) else { return REFUSED };
+    let next = |seen| stages::ask_cell(stages::level_debt(seen, now, most), now, cost, meter);
     exchange::charge::<TRIES>(level, Addition::within(most, cost), next).unwrap_or(REFUSED)
 }
 
@@ -116,7 +95,7 @@ fn record(limit: usize, cost: Units, charged: u64) {
 #[inline(always)]
 #[must_use]
 pub fn has_room(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units) -> bool {
-    !meter.is_on() || stages::ask_cell(debt(level, clock), clock.units(), cost, meter.cell_share).is_some()
+    !meter.is_on() || stages::ask_cell(debt(level, clock), clock.units(), cost, meter).is_some()
 }
 
 /// Returns the debt of a level.

@@ -51,15 +51,7 @@ pub fn ask(
     context.reason = match charge {
         Charge::Paid => Reason::WithinLimit,
         Charge::Refused => {
-            let bucket = source_bucket::ask(context, control, policy, cells.levels, bucket);
-            // Other hosts of a fleet may have spent the burst of a source.
-            if context.reason == Reason::NotAdmitted
-                && !settings::divides_bursts()
-                && level::ask_whole(cells.levels, policy, &clock, context) == Charge::Paid
-            {
-                context.reason = Reason::WithinLimit;
-            }
-            return bucket;
+            return source_bucket::ask(context, control, policy, cells.levels, bucket);
         }
     };
     let Levels { packets, second } = cells.levels;

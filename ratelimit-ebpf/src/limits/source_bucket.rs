@@ -43,11 +43,8 @@ pub fn ask(
             return None;
         }
         if !may_be_there {
-            // The bucket may be one that was not used for long. Its cell may have admitted packets without it since.
+            // The bucket may be one that was not used for long.
             found = buckets::find(&context.source);
-            if let Some(bucket) = found {
-                handover::raise(bucket, levels, policy, control, clock.now());
-            }
         }
     }
     if found.is_none() {
@@ -63,7 +60,7 @@ pub fn ask(
     }
     let bucket = found?;
     bucket_filter::note(context.hash);
-    handover::follow(bucket, context.hash, context.resolution, control, context.tick);
+    handover::follow(&context.source, bucket, context.hash, context.resolution, control, context.tick);
     context.reason = decide(context.amounts(policy), &clock, policy, levels, bucket);
     if context.reason.passes() {
         bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));

@@ -21,6 +21,7 @@ pub struct LearnedRate {
     pub settling: Word,
     pub restless: Word,
     pub restless_of_day: Word,
+    pub repeats: Word,
     pub most: [Word; DAYS],
 }
 const _: () = assert!(size_of::<LearnedRate>() == size_of::<learned_rate::LearnedRate>());

@@ -92,7 +92,7 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
     let (bucket, drained) = (buckets::find(source), gcra::units(now));
     match bucket {
         Some(bucket) => {
-            handover::follow(bucket, source.hash(&control.seed), resolution, control, now);
+            handover::follow(source, bucket, source.hash(&control.seed), resolution, control, now);
             buckets::cache(source, bucket, bucket.resolved(), resolution);
         }
         None if !settings::has_cells() => {

@@ -82,7 +82,7 @@ pub(super) fn examine(interface: &Interface, ours: &Ours, as_root: &str) -> Resu
     let takes_frags = features::several_buffers().unwrap_or(true);
     findings.extend(mtu(&facts, interface.mtu, takes_frags));
     findings.extend(offloads(&facts, driver.feature("rx-lro"), driver.feature("rx-gro-hw")));
-    findings.extend(joined_packets::find(interface.index, facts.is_generic())?.iter().map(joined));
+    findings.extend(joined_packets::find(interface.index, facts.is_generic()).unwrap_or_default().iter().map(joined));
     findings.push(queues(&facts, driver.channels(), gauges::cpus()? as u32));
     Ok(findings.into_iter().map(|finding| finding.on(&interface.name)).collect())
 }

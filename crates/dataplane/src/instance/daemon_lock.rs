@@ -100,7 +100,7 @@ fn keep_time<T>(pins: &Path, work: impl FnOnce() -> T) -> T {
     if let Some(before) = before {
         let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         let last_modification = Timespec { tv_sec: before.st_mtime, tv_nsec: before.st_mtime_nsec as _ };
-        // Without it, others only wait for longer.
+        // A process that takes the lock of the pins meanwhile sets a time that is lost. Its own work shows progress too.
         let _ = utimensat(CWD, pins, &Timestamps { last_access, last_modification }, AtFlags::empty());
     }
     outcome

@@ -76,7 +76,7 @@ pub fn wait_at_most_ten_seconds() {
 ///
 /// # Errors
 ///
-/// [`Error::Locked`] if another process has the lock and does nothing. [`Error::Pins`] if another user could change the
+/// [`Error::Locked`] if another process has the lock and does nothing, or this is a daemon that has waited for ten seconds. [`Error::Pins`] if another user could change the
 /// pins.
 pub(super) fn lock(pins: &Path) -> Result<Option<Lock>, Error> {
     let system = |error: Errno| at(pins)(error.into());
@@ -167,7 +167,7 @@ impl<'a> Wait<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Locked`] if nothing has for too long.
+    /// [`Error::Locked`] if nothing has for too long, or if this process waits no longer.
     fn look(&mut self, pins: &Path) -> Result<(), Error> {
         let now = Instant::now();
         if now - self.looked < LOOK {

@@ -42,7 +42,8 @@ impl Host {
             let day = &mut learned.most[place(learned.calm) as usize];
             *day = most_of_day(*day, learned.calm, counted(learned.calm, learned.settling, passed));
         }
-        (learned.calm, learned.restless_of_day) = count_minute(learned.calm, learned.restless_of_day, is_calm);
+        (learned.calm, learned.restless_of_day, learned.repeats) =
+            count_minute(learned.calm, learned.restless_of_day, learned.repeats, is_calm);
         learned.per_minute = next(in_force(learned.per_minute, 0), learned.calm, learned.most());
         let is_pause = std::mem::take(&mut self.pauses);
         (learned.settling, learned.restless) = settle(learned.settling, learned.restless, is_calm, is_pause);
@@ -165,6 +166,21 @@ fn a_flood_in_the_busy_hours_makes_the_host_forget_nothing() {
     }
 }
 
+/// The rate that one busy minute has taught is forgotten, whatever a flood does in each day.
+#[test]
+fn no_flood_keeps_a_raised_rate_for_ever() {
+    let mut host = Host::default();
+    host.days(3, site(250));
+    host.minute(per_minute(1_000));
+    host.days(3, site(250));
+    assert_eq!(host.per_second(), 4_000);
+    // The longest time: eight days, each of which begins again eight times.
+    for minute in 0..75 * DAY {
+        if minute % DAY < MOST_RESTLESS + 2 { host.saturated_minute() } else { host.minute(site(250)(&host)) }
+    }
+    assert_eq!(host.per_second(), 1_000);
+}
+
 /// What a day may forget: its busiest minutes, if a flood takes a quarter of an hour of each day.
 #[test]
 fn a_flood_of_a_quarter_of_an_hour_each_day_hides_no_more_than_this_time() {
@@ -284,15 +300,16 @@ fn a_minute_ends_after_sixty_seconds_and_not_by_a_clock_that_is_behind() {
 
 #[test]
 fn what_a_program_cannot_have_learned_does_not_last() {
-    let before = LearnedRate { per_minute: LEAST, calm: 9, most: [10; DAYS], ..LearnedRate::default() };
-    let learned =
-        LearnedRate { begun: 7, passed: 8, refused: 1, settling: 2, restless: 3, restless_of_day: 4, ..before };
+    let day = LearnedRate { restless_of_day: 4, repeats: 5, ..LearnedRate::default() };
+    let before = LearnedRate { per_minute: LEAST, calm: 9, most: [10; DAYS], ..day };
+    let learned = LearnedRate { begun: 7, passed: 8, refused: 1, settling: 2, restless: 3, ..before };
     assert_eq!(learned.lasting(), Some(before));
     assert!(LearnedRate::default().lasting().is_some());
     for wrong in [
         LearnedRate { per_minute: LEAST - 1, ..learned },
         LearnedRate { per_minute: MOST + 1, ..learned },
         LearnedRate { calm: u64::MAX, ..learned },
+        LearnedRate { repeats: MOST_REPEATS + 1, ..learned },
         LearnedRate { most: [0, 0, 0, 0, 0, 0, 0, MOST + 1], ..learned },
     ] {
         assert_eq!(wrong.lasting(), None);

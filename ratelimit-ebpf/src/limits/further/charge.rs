@@ -93,7 +93,7 @@ fn pay(
     payment: &Payment,
 ) -> Option<u64> {
     let cost = payment.cost.load();
-    if let Some(charged) = level::charge_level(level, meter.cell_share, &limit.clock, cost) {
+    if let Some(charged) = level::charge_level(level, meter, &limit.clock, cost) {
         payment.record_level(cost, charged);
         return Some(charged);
     }

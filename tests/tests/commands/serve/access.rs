@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Authority, Daemon, Folder, PATIENCE, Ratelimit, Sandbox, VICTIM_IPV4};
+use ratelimit_tests::{Authority, Daemon, Folder, PATIENCE, Ratelimit, Sandbox, VICTIM_IPV4, scaled};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -165,7 +165,8 @@ fn a_caller_that_does_not_agree_on_keys_keeps_no_other_caller_waiting() {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
     }
-    assert!(begin.elapsed() >= Duration::from_secs(9), "{:?}", begin.elapsed());
+    let time = begin.elapsed();
+    assert!(time >= Duration::from_secs(9) && time < scaled(Duration::from_secs(25)), "{time:?}");
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! The pages about packets, with a daemon.
 
-use std::net::Ipv4Addr;
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
 
-use ratelimit_tests::{Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, wait_until};
+use ratelimit_tests::{Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, scaled, wait_until};
 
 use super::{console::Pages, rules::TEAM, token};
 use crate::metrics::start;
@@ -44,7 +47,10 @@ fn the_daemon_shows_packets_to_those_who_may_read_about_them() {
     // There is no time to read very many rules.
     let many: String = (0..200_000).map(|number: u32| format!("{}\n", Ipv4Addr::from(0x0b00_0000 + number))).collect();
     ratelimit.ok_with("deny add -", &many);
+    let begin = Instant::now();
     let text = network.page("/console/packets/rules?q=11.");
+    let time = begin.elapsed();
+    assert!(time < scaled(Duration::from_secs(2)), "{time:?}");
     assert!(text.contains("There was no time to read all rules. These are from the first "), "{text}");
     // A reload moves the socket, and then removes it.
     let other = folder.file().with_file_name("other");

@@ -90,6 +90,11 @@ struct Head {
 struct LearnedLine {
     per_minute: u64,
     calm: u64,
+    /// Earlier versions did not write these two.
+    #[serde(default)]
+    restless_of_day: u64,
+    #[serde(default)]
+    repeats: u64,
     most: [u64; DAYS],
 }
 
@@ -124,7 +129,13 @@ struct BanLine {
 pub(super) fn write(saved: &Saved, written: u64, out: &mut impl Write) -> io::Result<()> {
     let (debts, bans) = (saved.debts.len(), saved.bans.len());
     let learned = saved.learned.and_then(LearnedRate::lasting);
-    let learned = learned.map(|LearnedRate { per_minute, calm, most, .. }| LearnedLine { per_minute, calm, most });
+    let learned = learned.map(|LearnedRate { per_minute, calm, restless_of_day, repeats, most, .. }| LearnedLine {
+        per_minute,
+        calm,
+        restless_of_day,
+        repeats,
+        most,
+    });
     line(out, &Head { format: FORMAT.to_owned(), version: VERSION, written, debts, bans, learned })?;
     for Debt { source, service, left } in &saved.debts {
         let (source, service) = (source.to_string(), ServiceName(*service).to_string());
@@ -157,8 +168,8 @@ pub(super) fn parse(text: &str, now: u64) -> Result<Saved, FormatError> {
         return Err(wrong(1, &"more debts or bans than any instance has"));
     }
     // A rate that no program learns is left out. Debts and bans do not depend on it.
-    let learned = head.learned.and_then(|LearnedLine { per_minute, calm, most }| {
-        LearnedRate { per_minute, calm, most, ..LearnedRate::default() }.lasting()
+    let learned = head.learned.and_then(|LearnedLine { per_minute, calm, restless_of_day, repeats, most }| {
+        LearnedRate { per_minute, calm, restless_of_day, repeats, most, ..LearnedRate::default() }.lasting()
     });
     // If the clock was set back, nothing has ended.
     let elapsed = now.saturating_sub(head.written);

@@ -13,8 +13,9 @@ const DAY: usize = 1_440;
 struct Definition {
     /// Packets of each calm minute, by days. The last day has not ended.
     days: Vec<Vec<u64>>,
-    /// Minutes of this day that were not calm.
+    /// Minutes of this day that were not calm, and how often it has begun again.
     others: u64,
+    repeats: u64,
     per_minute: u64,
     /// Minutes that are left in which sources become known again.
     settling: u64,
@@ -31,10 +32,13 @@ impl Definition {
             self.others += 1;
         }
         if day.len() == DAY {
-            match self.others {
-                0..=15 => self.days.push(Vec::new()),
+            if self.others > 15 && self.repeats < 8 {
                 // The day begins again.
-                _ => *day = vec![day.iter().copied().max().unwrap()],
+                *day = vec![day.iter().copied().max().unwrap()];
+                self.repeats += 1;
+            } else {
+                self.days.push(Vec::new());
+                self.repeats = 0;
             }
             self.others = 0;
         }
@@ -77,7 +81,8 @@ impl Days {
     fn begin() -> Self {
         let bytecode = limited(LEARNED, 1 << 14);
         let (clock, walker) = (bytecode.clock(), flood(&bytecode));
-        let definition = Definition { days: vec![Vec::new()], others: 0, per_minute: 6_000_000, settling: 0 };
+        let definition =
+            Definition { days: vec![Vec::new()], others: 0, repeats: 0, per_minute: 6_000_000, settling: 0 };
         Self { bytecode, clock, walker, definition, left: 0, passed: 0, minute: (0, 0) }
     }
 
@@ -200,7 +205,7 @@ fn a_minute_in_which_a_flood_spends_all_of_the_rate_teaches_nothing() {
     days.bytecode.tables.learned_rate.open_mut().unwrap().set(0, learned, 0).unwrap();
     let calm = learned.calm as usize;
     let all = [vec![vec![0; DAY]; calm / DAY], vec![vec![0; calm % DAY]]].concat();
-    days.definition = Definition { days: all, others: 0, per_minute: 60_000, settling: 0 };
+    days.definition = Definition { days: all, others: 0, repeats: 0, per_minute: 60_000, settling: 0 };
     days.minutes(1);
     let calm = days.learned().calm;
     // Without and with a pause of the flood at the end.

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{PATIENCE, Sandbox};
+use ratelimit_tests::{PATIENCE, Sandbox, scaled};
 use rustix::net::{RecvFlags, recv};
 
 use super::{
@@ -64,7 +64,8 @@ fn a_body_that_does_not_arrive_is_answered_after_five_seconds() {
         let answer = answer(stream);
         assert_eq!((answer.status, answer.body["error"].as_str()), (408, Some("the call took longer than 5 seconds")));
     }
-    assert!(begin.elapsed() >= Duration::from_secs(5), "{:?}", begin.elapsed());
+    let time = begin.elapsed();
+    assert!(time >= Duration::from_secs(5) && time < scaled(Duration::from_secs(9)), "{time:?}");
     server.end();
 }
 
@@ -85,7 +86,8 @@ fn a_head_that_arrives_byte_by_byte_ends_after_ten_seconds() {
     });
     let ended = ended.unwrap().as_secs_f64();
     println!("the last of 1,000 ended after {ended:.1} s");
-    assert!(slow.is_empty() && ended >= 9.0, "{} left after {ended} s", slow.len());
+    let most = scaled(Duration::from_secs(15)).as_secs_f64();
+    assert!(slow.is_empty() && (9.0..most).contains(&ended), "{} left after {ended} s", slow.len());
     recover(&server.daemon, before);
     server.end();
 }
@@ -102,6 +104,7 @@ fn an_idle_connection_ends_after_ten_seconds() {
     let mut received = Vec::new();
     assert!(idle.read_to_end(&mut received).is_ok(), "{:?}", begin.elapsed());
     assert!(received.starts_with(b"HTTP/1.1 200"));
-    assert!(begin.elapsed() >= Duration::from_secs(9), "{:?}", begin.elapsed());
+    let time = begin.elapsed();
+    assert!(time >= Duration::from_secs(9) && time < scaled(Duration::from_secs(15)), "{time:?}");
     server.end();
 }

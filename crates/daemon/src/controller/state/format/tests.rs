@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use ratelimit_common::{
-    cells::learned_rate::{LEAST, MOST},
+    cells::learned_rate::{LEAST, MOST, MOST_REPEATS},
     identity::{service::Transport, source::Source},
 };
 
@@ -25,10 +25,12 @@ fn service() -> impl Strategy<Value = Service> {
 }
 
 fn learned() -> impl Strategy<Value = LearnedRate> {
-    let rates = (LEAST..=MOST, 0..1u64 << 40, any::<[u32; DAYS]>());
-    rates.prop_map(|(per_minute, calm, most)| LearnedRate {
+    let rates = (LEAST..=MOST, 0..1u64 << 40, 0..9_999u64, 0..=MOST_REPEATS, any::<[u32; DAYS]>());
+    rates.prop_map(|(per_minute, calm, restless_of_day, repeats, most)| LearnedRate {
         per_minute,
         calm,
+        restless_of_day,
+        repeats,
         most: most.map(u64::from),
         ..LearnedRate::default()
     })
