@@ -99,7 +99,7 @@ fn new_visitors_and_established_connections_get_through_a_flood_of_forged_syns()
     println!("{} visitors beside {sent} forged SYNs: {times:?}", times.len());
     times.sort_unstable();
     // A SYN without an answer would be repeated after a second.
-    assert!(times[times.len() / 2] < scaled(Duration::from_millis(500)), "{times:?}");
+    assert!(times[times.len() / 2] < scaled(Duration::from_millis(500)).min(Duration::from_millis(900)), "{times:?}");
     let proofs = proofs();
     // A packet may pass within the rate.
     assert!(proofs["by_connection"].as_u64().unwrap() >= 1, "{proofs}");
