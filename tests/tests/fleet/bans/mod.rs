@@ -46,7 +46,7 @@ fn what_one_host_denies_is_denied_on_those_that_accept_it_until_it_ends() {
         wait(2.0);
         one.ok(&format!("deny add {SOURCE} --for 10m"));
         one.ok("deny add 198.51.100.9");
-        one.ok("deny add 203.0.113.0/24 --for 3s");
+        one.ok("deny add 203.0.113.0/24 --for 12s");
         one.ok("deny add 203.0.0.0/15");
         one.ok("deny add 198.51.100.10 --service tcp/80");
         await_denied(&other, &[&SOURCE.to_string(), "198.51.100.9", "203.0.113.0/24"]);
