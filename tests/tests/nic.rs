@@ -8,11 +8,9 @@ use std::{
     os::fd::AsRawFd as _,
     process::Command,
     sync::{Mutex, MutexGuard, PoisonError},
-    thread,
-    time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Frame, MAC, Ratelimit, Sandbox, VICTIM_LINK, kernel_at_least, send_raw};
+use ratelimit_tests::{Frame, MAC, Ratelimit, Sandbox, VICTIM_LINK, kernel_at_least, send_raw, wait_until};
 use serde_json::{Value, json};
 
 /// The guest's network cards. The victim's card has the name of the veth end in other tests.
@@ -105,7 +103,9 @@ impl Cards {
         cards.both(|card| {
             ip(&format!("link set {card} {address} mtu {mtu} arp off addrgenmode none up"));
         });
-        cards.both(|card| until(&format!("{card} to have its carrier"), || link(card)["operstate"] == "UP"));
+        cards.both(|card| {
+            wait_until(&format!("{card} has its carrier"), || link(card)["operstate"] == "UP");
+        });
         cards
     }
 
@@ -120,7 +120,7 @@ impl Cards {
         let received = || self.sandbox.victim(|| link(VICTIM_LINK)["stats64"]["rx"]["packets"].as_u64().unwrap());
         let before = received();
         self.sandbox.peer(|| send_raw(CARDS[1], &frame.bytes(), count as usize));
-        until(&format!("{count} frames to arrive"), || received() == before + count);
+        wait_until(&format!("{count} frames arrive"), || received() == before + count);
     }
 }
 
@@ -155,14 +155,4 @@ fn ip(words: &str) -> String {
 /// Returns the kernel's description of a link in the calling thread's namespace.
 fn link(name: &str) -> Value {
     serde_json::from_str::<Value>(&ip(&format!("-json -statistics link show {name}"))).unwrap()[0].take()
-}
-
-/// Waits until the condition holds.
-#[track_caller]
-fn until(what: &str, there: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !there() {
-        assert!(begin.elapsed() < Duration::from_secs(30), "waited too long for {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -101,7 +101,8 @@ pub fn inserted(source: &Source) -> Option<&'static Bucket> {
 /// these nanoseconds see a word of another source.
 #[inline(never)]
 pub fn cache(source: &Source, bucket: &'static Bucket, before: Resolution, after: Resolution) {
-    if bucket.resolution.compare_exchange(before.0, after.0).is_ok()
+    if before != after
+        && bucket.resolution.compare_exchange(before.0, after.0).is_ok()
         && !inserted(source).is_some_and(|found| ptr::eq(found, bucket))
     {
         let _ = bucket.resolution.compare_exchange(after.0, Resolution::NONE.0);

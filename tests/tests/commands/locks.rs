@@ -10,14 +10,14 @@ use std::{
 };
 
 use ratelimit_dataplane::instance::daemon_lock::DaemonLock;
-use ratelimit_tests::{Daemon, Folder, Process, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Folder, Process, Ratelimit, Sandbox, wait_until};
 use rustix::{
     fs::{FlockOperation, flock},
     process::Signal,
     thread::set_name,
 };
 
-use crate::{PINS, confirm::until, run::limits};
+use crate::{PINS, run::limits};
 
 /// How long a command waits for a lock while nothing happens.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,7 +32,7 @@ fn hold_with(sandbox: &Sandbox, path: &str, words: &[&str]) -> Process {
     let mut command = Command::new("flock");
     command.args(["--no-fork", path]).args(words);
     let process = sandbox.start(command);
-    until("locked", || is_locked(sandbox, path));
+    wait_until("locked", || is_locked(sandbox, path));
     process
 }
 
@@ -230,7 +230,7 @@ fn each_command_that_takes_the_lock_sets_the_time_of_the_folder() {
     ratelimit.ok("attach eth0");
     let time = || sandbox.victim(|| fs::metadata(PINS).unwrap().modified().unwrap());
     let before = time();
-    until("another time", || {
+    wait_until("another time", || {
         ratelimit.ok("limit set 192.0.2.1 --packets 1/s");
         time() > before
     });
@@ -261,12 +261,12 @@ fn a_holder_that_is_stopped_or_not_visible_is_named_when_it_does_nothing() {
     // An attach that is stopped while it has the lock. It may end before.
     let mut stopped = loop {
         let process = sandbox.start(ratelimit.command("attach eth0"));
-        until("locked or over", || {
+        wait_until("locked or over", || {
             is_locked(&sandbox, PINS) || sandbox.victim(|| fs::exists(format!("{PINS}/links/eth0")).unwrap())
         });
         process.signal(Signal::STOP);
         let stat = format!("/proc/{}/stat", process.child.id());
-        until("stopped or over", || {
+        wait_until("stopped or over", || {
             let stat = fs::read_to_string(&stat).unwrap();
             stat.contains(") T ") || stat.contains(") Z ")
         });

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Hosts, Ratelimit, Redis, scaled};
+use ratelimit_tests::{Hosts, Ratelimit, Redis, scaled, wait_until};
 use rustix::fs::{FlockOperation, flock};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -20,7 +20,7 @@ use tokio::{
 
 use crate::{
     rules::{RULES, await_version},
-    stage::{at_the_server, block_on, until, with_daemons_by},
+    stage::{at_the_server, block_on, with_daemons_by},
 };
 
 /// Returns whether the server has shared rules.
@@ -40,16 +40,16 @@ fn commands_that_only_read_shared_rules_take_no_place_from_a_change() {
         |number| at_the_server(number, RULES),
         |_| {
             let ratelimit = &Ratelimit::new(&hosts.hosts[0]);
-            until("the engine answers", || ratelimit.run("fleet status").status == 0);
+            wait_until("the engine answers", || ratelimit.run("fleet status").status == 0);
             let pins = hosts.hosts[0].victim(|| File::open("/sys/fs/bpf/ratelimit").unwrap());
             flock(&pins, FlockOperation::LockExclusive).unwrap();
             thread::scope(|scope| {
                 // The daemon waits for the lock, and other requests wait for it.
                 let first = scope.spawn(|| ratelimit.fails("fleet rules set 203.0.113.1 --deny"));
-                until("the version is written", || hosts.server(|| block_on(has_rules())));
+                wait_until("the version is written", || hosts.server(|| block_on(has_rules())));
                 let reads: Vec<_> = (0..10).map(|_| scope.spawn(|| ratelimit.fails("fleet rules list"))).collect();
                 let refused = || reads.iter().filter(|read| read.is_finished()).count();
-                until("six of them are refused", || refused() == 6);
+                wait_until("six of them are refused", || refused() == 6);
                 let second = ratelimit.fails("fleet rules set 203.0.113.2 --deny");
                 let errors: Vec<_> = reads.into_iter().map(|read| read.join().unwrap()).collect();
                 let full = "nothing was changed: 4 other commands wait for the engine of the fleet: try again";
@@ -73,7 +73,7 @@ fn a_change_of_shared_rules_that_waits_keeps_no_other_command_waiting() {
         |number| at_the_server(number, RULES),
         |_| {
             let ratelimit = Ratelimit::new(&hosts.hosts[0]);
-            until("the engine answers", || ratelimit.run("fleet status").status == 0);
+            wait_until("the engine answers", || ratelimit.run("fleet status").status == 0);
             let pins = hosts.hosts[0].victim(|| File::open("/sys/fs/bpf/ratelimit").unwrap());
             flock(&pins, FlockOperation::LockExclusive).unwrap();
             let begin = Instant::now();
@@ -149,11 +149,11 @@ fn a_change_that_the_engine_confirms_too_late_is_not_told_to_have_failed() {
         let keys = |number| at_the_server(number, RULES).replace(&format!(":{}", Redis::PORT), &format!(":{PROXY}"));
         with_daemons_by(hosts, keys, |_| {
             let ratelimit = Ratelimit::new(&hosts.hosts[0]);
-            until("the engine answers", || ratelimit.run("fleet status").status == 0);
+            wait_until("the engine answers", || ratelimit.run("fleet status").status == 0);
             let error = ratelimit.fails("fleet rules set 203.0.113.1 --deny");
             assert!(error.contains("the engine has not confirmed the change: no answer within"), "{error}");
             assert!(error.contains("`ratelimit fleet rules log` shows whether it was made"), "{error}");
-            until("the engine answers again", || ratelimit.run("fleet rules log").status == 0);
+            wait_until("the engine answers again", || ratelimit.run("fleet rules log").status == 0);
             assert_eq!(ratelimit.json("fleet rules log")[0]["version"], 1);
             await_version(&ratelimit, Some(1), None);
         });

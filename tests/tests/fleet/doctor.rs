@@ -1,9 +1,9 @@
 //! What `doctor` finds about a fleet.
 
-use ratelimit_tests::{Daemon, Folder, Hosts, Ratelimit};
+use ratelimit_tests::{Daemon, Folder, Hosts, Ratelimit, wait_until};
 use serde_json::Value;
 
-use crate::stage::{file, until};
+use crate::stage::file;
 
 #[test]
 fn doctor_names_peers_that_no_rule_allows_on_an_interface_with_limits() {
@@ -29,7 +29,7 @@ fn doctor_names_peers_that_no_rule_allows_on_an_interface_with_limits() {
         let findings = findings.as_array().unwrap().clone();
         findings.into_iter().find(|finding| finding["what"].as_str().unwrap().starts_with("no rule allows these peers"))
     };
-    until("the hosts hear each other", || all[0].run("fleet status").status == 0);
+    wait_until("the hosts hear each other", || all[0].run("fleet status").status == 0);
     let (finding, other) = (found(0).unwrap(), Hosts::address(1));
     assert_eq!(finding["what"], format!("no rule allows these peers: {other}"));
     assert_eq!((finding["severity"].as_str(), finding["check"].as_str()), (Some("note"), Some("fleet")));

@@ -6,12 +6,12 @@ use std::{
 };
 
 use ratelimit_dataplane::{instance::read_only::View, pins::layout::PINS};
-use ratelimit_tests::{Hosts, PATIENCE, Ratelimit, Sandbox, scaled};
+use ratelimit_tests::{Hosts, PATIENCE, Ratelimit, Sandbox, scaled, wait_until};
 use serde_json::Value;
 
 use crate::{
     faults::ask,
-    stage::{RATE, SOURCE, Traffic, at_the_server, until, wait, with_daemons_by},
+    stage::{RATE, SOURCE, Traffic, at_the_server, wait, with_daemons_by},
 };
 
 pub(crate) const RULES: &str = "accept = [\"limits\", \"rules\"]\n";
@@ -49,7 +49,8 @@ fn hosts_put_each_version_of_shared_rules_in_force_as_a_whole_or_say_why_not() {
     with_daemons_by(&hosts, keys, |_| {
         let [one, other] = [0, 1].map(|number| Ratelimit::new(&hosts.hosts[number]));
         let traffic = Traffic::begin(&hosts, &[RATE / 5, RATE / 5]);
-        make(&one, "set 198.51.100.9 203.0.113.0/24 --deny --why scans", 1);
+        let written = make(&one, "set 198.51.100.9 203.0.113.0/24 --deny --why scans", 1);
+        assert!(written.is_none_or(|written| written["refused"] == Value::Null));
         make(&other, &format!("set {SOURCE} --packets 100/s --burst 10 --comment slow"), 2);
         [&one, &other].iter().for_each(|host| await_version(host, Some(2), None));
         let list = other.json("fleet rules list");
@@ -111,7 +112,7 @@ fn hosts_put_each_version_of_shared_rules_in_force_as_a_whole_or_say_why_not() {
         [&one, &other].iter().for_each(|host| await_version(host, Some(7), None));
         assert_eq!(verdict(&other, "192.0.2.1"), "drop");
         assert_eq!(one.json("fleet rules list")["rules"].as_array().unwrap().len(), 4);
-        until("the rule has ended", || [&one, &other].iter().all(|host| verdict(host, "192.0.2.1") == "limit"));
+        wait_until("the rule has ended", || [&one, &other].iter().all(|host| verdict(host, "192.0.2.1") == "limit"));
     });
     let error = Ratelimit::new(&hosts.hosts[0]).fails("fleet rules list");
     assert!(error.contains("no daemon runs"), "{error}");
@@ -130,14 +131,20 @@ fn changes(host: &Sandbox, time: Duration) -> usize {
     generations.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
 
-/// Changes the shared rules, which makes this version. A daemon that is too busy to answer in time makes it all the same.
-pub(crate) fn make(ratelimit: &Ratelimit<'_>, words: &str, version: u64) {
-    let output = ratelimit.run(&format!("fleet rules {words}"));
-    assert!(output.status == 0 || output.stderr.contains("no answer in time"), "{words}: {output:?}");
-    until(&format!("version {version}"), || {
+/// Changes the shared rules, which makes this version. Returns what the daemon answers. One that is too busy to answer in time
+/// makes it all the same.
+pub(crate) fn make(ratelimit: &Ratelimit<'_>, words: &str, version: u64) -> Option<Value> {
+    let output = ratelimit.run(&format!("fleet rules {words} --json"));
+    let answer: Option<Value> = (output.status == 0).then(|| serde_json::from_str(&output.stdout).unwrap());
+    match &answer {
+        Some(answer) => assert_eq!(answer["version"], version, "{words}"),
+        None => assert!(output.stderr.contains("no answer in time"), "{words}: {output:?}"),
+    }
+    wait_until(&format!("version {version}"), || {
         let log = ratelimit.run("fleet rules log --json");
         log.status == 0 && serde_json::from_str::<Value>(&log.stdout).unwrap()[0]["version"] == version
     });
+    answer
 }
 
 #[test]
@@ -150,7 +157,7 @@ fn rules_that_would_block_an_ssh_session_are_tried_again_ever_more_rarely_and_at
         |number| at_the_server(number, RULES),
         |_| {
             let ratelimit = Ratelimit::new(host);
-            until("the engine answers", || ratelimit.run("fleet status").status == 0);
+            wait_until("the engine answers", || ratelimit.run("fleet status").status == 0);
             // Two lists, since two policies that no rule uses are removed before others are added.
             make(&ratelimit, "set 192.0.2.1 --packets 10/s", 1);
             make(&ratelimit, "set 10.9.0.5 --deny", 2);

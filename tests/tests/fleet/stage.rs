@@ -4,10 +4,10 @@ use std::{
     net::{IpAddr, Ipv4Addr},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use ratelimit_tests::{Arrivals, Daemon, Flood, Folder, Frame, Hosts, PATIENCE, Ratelimit, Running};
+use ratelimit_tests::{Arrivals, Daemon, Flood, Folder, Frame, Hosts, Ratelimit, Running, wait_until};
 
 pub(crate) const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
 const PORT: u16 = 9;
@@ -113,10 +113,10 @@ impl Traffic {
 
     /// Waits until the second after the first packet has passed on each host. Returns when that was.
     pub(crate) fn first_seconds(&self) -> Vec<[Duration; 2]> {
-        until("packets on each host", || self.arrivals.iter().all(|host| host.first().is_some()));
+        wait_until("packets on each host", || self.arrivals.iter().all(|host| host.first().is_some()));
         let first = self.arrivals.iter().filter_map(Arrivals::first);
         let each: Vec<_> = first.map(|first| [first, first + seconds(1)]).collect();
-        until("a second on each host", || each.iter().all(|[_, end]| *end < Arrivals::now()));
+        wait_until("a second on each host", || each.iter().all(|[_, end]| *end < Arrivals::now()));
         counted();
         each
     }
@@ -185,15 +185,6 @@ pub(crate) fn one_limit(seconds: &[f64], within: f64) {
 
 pub(crate) fn wait(seconds: f64) {
     thread::sleep(Duration::from_secs_f64(seconds));
-}
-
-/// Waits until something is so.
-pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        wait(0.1);
-    }
 }
 
 /// Runs `work` on this thread.

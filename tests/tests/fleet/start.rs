@@ -1,8 +1,8 @@
 //! With which burst a source begins that several hosts have not seen before.
 
-use ratelimit_tests::{Hosts, Ratelimit};
+use ratelimit_tests::{Hosts, Ratelimit, wait_until};
 
-use crate::stage::{RATE, SOURCE, Traffic, alone, until, wait, with_daemons};
+use crate::stage::{RATE, SOURCE, Traffic, alone, wait, with_daemons};
 
 /// What the hosts admitted of a new source, in seconds of the limit's rate.
 struct Admitted {
@@ -27,7 +27,7 @@ fn first_second(keys: &str) -> Admitted {
         }
         for ratelimit in &all {
             // Its exit status is 1 before the engine has answered.
-            until("each host knows all", || {
+            wait_until("each host knows all", || {
                 let status = ratelimit.run("fleet status --json").stdout;
                 serde_json::from_str::<serde_json::Value>(&status).is_ok_and(|status| status["hosts"] == 3)
             });
@@ -44,7 +44,7 @@ fn first_second(keys: &str) -> Admitted {
         // Each host tells its share, and how the burst of a new source is divided. What was too much is made up for.
         let fleet = || all[0].json(&format!("why {SOURCE}"))["fleet"].clone();
         let has_share = |share: f64| share > 0.0 && share < 0.5;
-        until("a share", || fleet()["share"].as_f64().is_some_and(has_share));
+        wait_until("a share", || fleet()["share"].as_f64().is_some_and(has_share));
         assert_eq!(fleet()["burst_divided_among"].as_u64(), (!keys.is_empty()).then_some(3), "{}", fleet());
         Admitted { at_first, in_all, seconds }
     })

@@ -76,8 +76,8 @@ pub fn wait_at_most_ten_seconds() {
 ///
 /// # Errors
 ///
-/// [`Error::Locked`] if another process has the lock and does nothing, or this is a daemon that has waited for ten seconds. [`Error::Pins`] if another user could change the
-/// pins.
+/// [`Error::Locked`] if another process has the lock and does nothing, or if this is a daemon that has waited for ten
+/// seconds. [`Error::Pins`] if another user could change the pins.
 pub(super) fn lock(pins: &Path) -> Result<Option<Lock>, Error> {
     let system = |error: Errno| at(pins)(error.into());
     loop {

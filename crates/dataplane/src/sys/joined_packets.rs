@@ -26,18 +26,14 @@ use crate::{
 /// (`IFLA_TUN_VNET_HDR` in include/uapi/linux/if_link.h).
 const TUN_VNET_HDR: u16 = 5;
 
-/// Offloads that join what a card receives: the name of the feature, and the name that `ethtool -K` takes.
-const RECEIVING: [(&str, &str); 3] = [("rx-gro", "gro"), ("rx-gro-hw", "rx-gro-hw"), ("rx-lro", "lro")];
-/// Those of them that the card itself does.
+/// Offloads that join what a card receives, by the names that the kernel and `ethtool -K` share.
+const RECEIVING: [&str; 3] = ["rx-gro", "rx-gro-hw", "rx-lro"];
+/// Those that the card itself does.
 const BY_CARD: [&str; 2] = ["rx-gro-hw", "rx-lro"];
 
 /// Offloads by which the other end of a veth pair sends several packets as one.
-const SENDING: [(&str, &str); 4] = [
-    ("tx-tcp-segmentation", "tx-tcp-segmentation off"),
-    ("tx-tcp6-segmentation", "tx-tcp6-segmentation off"),
-    ("tx-udp-segmentation", "tx-udp-segmentation off"),
-    ("tx-sctp-segmentation", "tx-sctp-segmentation off"),
-];
+const SENDING: [&str; 4] =
+    ["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-udp-segmentation", "tx-sctp-segmentation"];
 
 /// A device that joins packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,12 +49,12 @@ pub struct Joining {
 pub enum JoinedBy {
     /// The device joins what it receives, for the interface above it.
     Receiving {
-        /// The option of `ethtool -K`.
-        option: &'static str,
+        /// The offload.
+        feature: &'static str,
     },
     /// The card joins what it receives, and its driver cannot switch that off.
     Card {
-        /// The feature.
+        /// The offload.
         feature: &'static str,
     },
     /// Devices below this one are in another network namespace.
@@ -77,10 +73,8 @@ impl Joining {
     #[must_use]
     pub fn fix(&self) -> Option<String> {
         match self.by {
-            JoinedBy::Receiving { option } => Some(format!("ethtool -K {} {option} off", self.device)),
-            JoinedBy::Pair { is_here: true } => {
-                Some(format!("ethtool -K {} {}", self.device, SENDING.map(|(_, option)| option).join(" ")))
-            }
+            JoinedBy::Receiving { feature } => Some(format!("ethtool -K {} {feature} off", self.device)),
+            JoinedBy::Pair { is_here: true } => Some(send_each_alone(&self.device)),
             JoinedBy::Card { .. } | JoinedBy::Elsewhere | JoinedBy::Pair { is_here: false } | JoinedBy::Writer => None,
         }
     }
@@ -90,20 +84,20 @@ impl fmt::Display for Joining {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let device = &self.device;
         match self.by {
-            JoinedBy::Receiving { option } => write!(f, "{device} joins packets that it receives ({option})"),
+            JoinedBy::Receiving { feature } => write!(f, "{device} joins packets that it receives ({feature})"),
             JoinedBy::Card { feature } => write!(
                 f,
                 "{device} joins packets that it receives ({feature}), and its driver cannot switch that off. In a virtual machine, the host can"
             ),
             JoinedBy::Elsewhere => write!(
                 f,
-                "the device below {device}, which cannot be seen from this network namespace, may join packets. To end that, run there: `ethtool -K NAME gro off`"
+                "the device below {device}, which cannot be seen from this network namespace, may join packets. To end that, run there: `ethtool -K NAME rx-gro off`"
             ),
             JoinedBy::Pair { is_here: true } => write!(f, "{device} sends several packets as one"),
             JoinedBy::Pair { is_here: false } => write!(
                 f,
-                "the other end of {device}, which cannot be seen from this network namespace, may send several packets as one. To end that, run there: `ethtool -K NAME {}`",
-                SENDING.map(|(_, option)| option).join(" ")
+                "the other end of {device}, which cannot be seen from this network namespace, may send several packets as one. To end that, run there: `{}`",
+                send_each_alone("NAME")
             ),
             JoinedBy::Writer => write!(
                 f,
@@ -111,6 +105,11 @@ impl fmt::Display for Joining {
             ),
         }
     }
+}
+
+/// Returns the command after which a device sends each packet alone.
+fn send_each_alone(device: &str) -> String {
+    format!("ethtool -K {device} {}", SENDING.map(|feature| format!("{feature} off")).join(" "))
 }
 
 /// Returns the devices that join packets for a program on the interface with this index.
@@ -174,8 +173,8 @@ impl Link {
         self.kind.as_ref() == Some(kind)
     }
 
-    /// Returns whether the kernel can join packets that it receives: it is a card, or a veth for which that is switched on.
-    /// The feature alone does not tell, as every device has it.
+    /// Returns whether the kernel can join packets that it receives: those of a card, and those of a veth for which that
+    /// is switched on. The feature alone does not tell, as every device has it.
     fn can_join(&self) -> bool {
         !self.has_generic_program && !self.is_loopback && (self.kind.is_none() || self.is(&InfoKind::Veth))
     }
@@ -216,8 +215,8 @@ fn search(links: &[Link], index: u32, is_generic: bool, feature: AskFeature<'_>)
     }
     for lower in below {
         let is_on = |name: &str| feature(&lower.name, name).is_some_and(|feature| feature.is_on);
-        for (_, option) in RECEIVING.into_iter().filter(|(name, _)| lower.can_join() && is_on(name)) {
-            found.push(Joining { device: lower.name.clone(), by: JoinedBy::Receiving { option } });
+        for feature in RECEIVING.into_iter().filter(|feature| lower.can_join() && is_on(feature)) {
+            found.push(Joining { device: lower.name.clone(), by: JoinedBy::Receiving { feature } });
         }
         found.extend(sender(links, lower, feature));
     }
@@ -233,7 +232,7 @@ fn sender(links: &[Link], link: &Link, feature: AskFeature<'_>) -> Option<Joinin
         return None;
     }
     let pair = links.iter().find(|other| !link.is_elsewhere && Some(other.index) == link.other);
-    let sends = |pair: &Link| SENDING.iter().any(|(name, _)| feature(&pair.name, name).is_some_and(|it| it.is_on));
+    let sends = |pair: &Link| SENDING.iter().any(|name| feature(&pair.name, name).is_some_and(|it| it.is_on));
     match pair {
         Some(pair) => sends(pair).then(|| Joining { device: pair.name.clone(), by: JoinedBy::Pair { is_here: true } }),
         None => Some(Joining { device: link.name.clone(), by: JoinedBy::Pair { is_here: false } }),
@@ -294,7 +293,7 @@ mod tests {
         for upper in [4, 6] {
             let found = search(&links, upper, true, &is_on);
             let [first, second, third] = &*texts(&found) else { panic!("{found:?}") };
-            assert_eq!(first, "ethtool -K eth0 gro off");
+            assert_eq!(first, "ethtool -K eth0 rx-gro off");
             assert!(second.starts_with("the other end of vm0, which cannot be seen"), "{second}");
             assert!(third.starts_with("the program that has opened tap0 may write joined packets"), "{third}");
         }
@@ -323,7 +322,7 @@ mod tests {
         ];
         let all = ["lo", "eth0", "gre1", "eth1"].map(|device| (device, "rx-gro"));
         let is_on = on(&all);
-        assert_eq!(texts(&search(&links, 3, true, &is_on)), ["ethtool -K eth0 gro off"]);
+        assert_eq!(texts(&search(&links, 3, true, &is_on)), ["ethtool -K eth0 rx-gro off"]);
     }
 
     #[test]
@@ -335,7 +334,7 @@ mod tests {
         ];
         let is_on = on(&[("eth0", "rx-gro")]);
         assert!(search(&links, 3, false, &is_on).is_empty());
-        assert_eq!(texts(&search(&links, 3, true, &is_on)), ["ethtool -K eth0 gro off"]);
+        assert_eq!(texts(&search(&links, 3, true, &is_on)), ["ethtool -K eth0 rx-gro off"]);
         assert!(texts(&search(&links, 4, false, &is_on))[0].starts_with("the program that has opened tun0"));
     }
 

@@ -10,26 +10,14 @@ use std::{
         unix::{net::UnixStream, process::CommandExt as _},
     },
     process::Stdio,
-    thread,
-    time::{Duration, Instant},
 };
 
-use ratelimit_tests::{PATIENCE, Ratelimit, Sandbox, Sink, VICTIM_LINK};
+use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK, wait_until};
 use rustix::{
     process::{Pid, Signal, kill_process, kill_process_group},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
 };
 use serde_json::json;
-
-/// Waits until the condition holds.
-#[track_caller]
-pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
 
 fn is_waiting(ratelimit: &Ratelimit<'_>) -> bool {
     let output = ratelimit.run("status --json");
@@ -61,16 +49,16 @@ fn an_unconfirmed_new_instance_is_removed_with_its_rules() {
     let text = ratelimit.ok("attach eth0 --packets 7/s --confirm 1s");
     assert!(text.starts_with("eth0: attached, native\ndefault: 7/s"), "{text}");
     assert!(text.ends_with("everything is undone in 1s, unless `ratelimit confirm` comes first\n"), "{text}");
-    until("detached", || sandbox.pins().is_empty());
+    wait_until("detached", || sandbox.pins().is_empty());
     assert!(!sandbox.ip("link show eth0").contains("xdp"));
-    until("gone", || is_over(&sandbox));
+    wait_until("gone", || is_over(&sandbox));
     assert!(ratelimit.fails("status").contains("not attached"));
 
     // Rules that other commands set are removed as well.
     ratelimit.ok("attach eth0 --confirm 1s");
     let _ = ratelimit.run("deny add 10.0.0.1");
-    until("detached", || sandbox.pins().is_empty());
-    until("over", || is_over(&sandbox));
+    wait_until("detached", || sandbox.pins().is_empty());
+    wait_until("over", || is_over(&sandbox));
 
     let status = ratelimit.json("attach eth0 --packets 7/s --confirm 1h");
     assert_eq!(status["confirm_within_seconds"], 3_600);
@@ -78,7 +66,7 @@ fn an_unconfirmed_new_instance_is_removed_with_its_rules() {
     let text = ratelimit.ok("status");
     assert!(text.contains("\nthe last attach is undone in 59m"), "{text}");
     assert_eq!(ratelimit.ok("confirm"), "confirmed: the changes of `attach` stay\n");
-    until("gone", || is_over(&sandbox));
+    wait_until("gone", || is_over(&sandbox));
     assert_eq!(ratelimit.json("status").get("confirm_within_seconds"), None);
     assert_eq!(ratelimit.json("limit list")[0]["policy"]["packets"][0]["text"], "7/s");
     ratelimit.ok("detach --all");
@@ -104,9 +92,9 @@ fn an_unconfirmed_attach_restores_the_running_instance() {
     ratelimit.ok("deny add 10.0.0.2");
     // A waiter that receives a signal undoes the attach at once.
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
-    until("taken back", || is_over(&sandbox));
-    until("detached", || ratelimit.json("status")["interfaces"].as_array().unwrap().len() == 1);
-    until("as it was", || shown(&ratelimit) == before);
+    wait_until("taken back", || is_over(&sandbox));
+    wait_until("detached", || ratelimit.json("status")["interfaces"].as_array().unwrap().len() == 1);
+    wait_until("as it was", || shown(&ratelimit) == before);
     assert_eq!(ratelimit.json("deny list").as_array().unwrap().len(), 2);
 
     // The undo creates new maps, so it also loads a new program.
@@ -118,7 +106,7 @@ fn an_unconfirmed_attach_restores_the_running_instance() {
     ratelimit.ok("attach eth0 --packets 3/d --algorithm sliding-log --max-sources 5000 --cells 2048 --confirm 1d");
     assert_eq!(sizes(), (json!(5_000), json!(2_048)));
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
-    until("gone", || is_over(&sandbox));
+    wait_until("gone", || is_over(&sandbox));
     assert_eq!(shown(&ratelimit).1, before.1);
     assert_eq!(shown(&ratelimit).0[1..], before.0[1..]);
     assert_eq!(sizes(), sizes_before);
@@ -128,8 +116,8 @@ fn an_unconfirmed_attach_restores_the_running_instance() {
     ratelimit.ok("limit set default --packets 9/s --service udp/53");
     ratelimit.ok("limit set default --packets 9/s");
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
-    until("taken back", || ratelimit.json("status")["interfaces"][0]["capacity"] == 5_000);
-    until("gone", || is_over(&sandbox));
+    wait_until("taken back", || ratelimit.json("status")["interfaces"][0]["capacity"] == 5_000);
+    wait_until("gone", || is_over(&sandbox));
     let limits = ratelimit.json("limit list");
     assert_eq!((&limits[0]["policy"]["packets"][0]["text"], &limits[1]["service"]), (&json!("9/s"), &json!("udp/53")));
     ratelimit.ok("detach --all");
@@ -142,8 +130,8 @@ fn an_unconfirmed_replace_restores_the_other_program() {
     let sink = Sink::passing(&sandbox, VICTIM_LINK);
     ratelimit.ok("attach eth0 --replace --confirm 1s");
     let mark = format!("prog/xdp id {} ", sink.program_id());
-    until("put back", || sandbox.ip("link show eth0").contains(&mark));
-    until("gone", || sandbox.pins().is_empty());
+    wait_until("put back", || sandbox.ip("link show eth0").contains(&mark));
+    wait_until("gone", || sandbox.pins().is_empty());
     sandbox.ip("link set dev eth0 xdpdrv off");
 }
 
@@ -157,10 +145,10 @@ fn the_undo_happens_after_the_terminal_closes() {
     command.process_group(0).stdout(Stdio::piped());
     let mut process = sandbox.start(command);
     let group = Pid::from_child(&process.child);
-    until("attached", || sandbox.ip("link show eth0").contains("xdp"));
+    wait_until("attached", || sandbox.ip("link show eth0").contains("xdp"));
     let _ = kill_process_group(group, Signal::HUP);
     let _ = process.wait();
-    until("detached", || sandbox.pins().is_empty() && !sandbox.ip("link show eth0").contains("xdp"));
+    wait_until("detached", || sandbox.pins().is_empty() && !sandbox.ip("link show eth0").contains("xdp"));
 
     // A separate terminal that closes.
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
@@ -185,7 +173,7 @@ fn the_undo_happens_after_the_terminal_closes() {
     let _ = shell.wait();
     assert!(is_waiting(&ratelimit));
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
-    until("detached", || sandbox.pins().is_empty() && !sandbox.ip("link show eth0").contains("xdp"));
+    wait_until("detached", || sandbox.pins().is_empty() && !sandbox.ip("link show eth0").contains("xdp"));
 }
 
 #[test]
@@ -194,13 +182,13 @@ fn a_killed_waiter_undoes_nothing() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --confirm 1d");
     kill_process(waiter(&sandbox), Signal::KILL).unwrap();
-    until("ended", || !is_waiting(&ratelimit));
+    wait_until("ended", || !is_waiting(&ratelimit));
     assert_eq!(ratelimit.run("confirm").status, 1);
     assert_eq!(ratelimit.json("status")["interfaces"][0]["name"], "eth0");
     // The leftovers do not block the next attach.
     ratelimit.ok("attach eth0 --confirm 1d");
     ratelimit.ok("confirm");
-    until("gone", || is_over(&sandbox));
+    wait_until("gone", || is_over(&sandbox));
     ratelimit.ok("detach --all");
 }
 
@@ -245,8 +233,8 @@ fn an_instance_that_cannot_be_opened_is_still_detached() {
     ratelimit.ok("attach eth0 --confirm 1d");
     sandbox.victim(|| fs::remove_file("/sys/fs/bpf/ratelimit/program").unwrap());
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
-    until("detached", || !sandbox.ip("link show eth0").contains("xdp"));
-    until("over", || is_over(&sandbox));
+    wait_until("detached", || !sandbox.ip("link show eth0").contains("xdp"));
+    wait_until("over", || is_over(&sandbox));
     ratelimit.ok("detach --all");
 }
 

@@ -2,19 +2,19 @@
 
 use std::{fs::File, net::UdpSocket, os::unix::net::UnixDatagram, process::Command, time::Duration};
 
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, PATIENCE, PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PATIENCE, PEER_IPV4, Ratelimit, Sandbox, VICTIM_IPV4, wait_until};
 use rustix::{
     fs::{FlockOperation, flock},
     process::{Signal, kill_process},
 };
 use serde_json::json;
 
-use super::{is_over, until, waiter};
+use super::{is_over, waiter};
 
 /// Makes the waiter undo the attach now, and returns afterwards.
 fn take_back(sandbox: &Sandbox) {
     kill_process(waiter(sandbox), Signal::TERM).unwrap();
-    until("over", || is_over(sandbox));
+    wait_until("over", || is_over(sandbox));
 }
 
 /// Takes the instance lock like a command that never ends.
@@ -81,14 +81,14 @@ fn the_undo_detaches_interfaces_while_another_command_holds_the_lock() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0 --packets 1/d --no-allow-ssh --confirm 3s");
     let held = lock(&sandbox);
-    until("held", || !passes(&sandbox));
-    until("let through", || passes(&sandbox));
+    wait_until("held", || !passes(&sandbox));
+    wait_until("let through", || passes(&sandbox));
     assert!(!sandbox.ip("link show eth0").contains("xdp"));
     // All other steps need the lock.
     assert!(!sandbox.pins().is_empty());
     drop(held);
-    until("gone", || sandbox.pins().is_empty());
-    until("over", || is_over(&sandbox));
+    wait_until("gone", || sandbox.pins().is_empty());
+    wait_until("over", || is_over(&sandbox));
 }
 
 #[test]
@@ -101,14 +101,14 @@ fn the_undo_waits_for_another_command_and_then_completes() {
     ratelimit.ok("attach eth0 eth1 --packets 8/s --unknown 9k/s --confirm 1d");
     let held = lock(&sandbox);
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
-    until("free", || !sandbox.ip("link show eth1").contains("xdp"));
+    wait_until("free", || !sandbox.ip("link show eth1").contains("xdp"));
     let line = line(&log);
     let expected = ": an attach was not confirmed: its interfaces are undone now, and the rest when another command at /sys/fs/bpf/ratelimit ends";
     assert!(line.starts_with("<28>ratelimit[") && line.ends_with(expected), "{line}");
     assert!(sandbox.ip("link show eth0").contains("xdp"));
     assert!(!is_over(&sandbox));
     drop(held);
-    until("over", || is_over(&sandbox));
+    wait_until("over", || is_over(&sandbox));
     assert_eq!(ratelimit.json("limit list")[0]["policy"]["packets"][0]["text"], "7/s");
     let status = ratelimit.json("status");
     assert_eq!((status["interfaces"].as_array().unwrap().len(), &status["unknown"]), (1, &json!(null)));

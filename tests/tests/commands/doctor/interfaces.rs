@@ -171,6 +171,47 @@ fn another_xdp_program_is_named() {
 }
 
 #[test]
+fn devices_that_join_packets_for_the_program_are_named() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    // The other end is in another network namespace.
+    let hidden =
+        "the other end of eth0, which cannot be seen from this network namespace, may send several packets as one";
+    let text = ratelimit.ok("attach eth0 --mode generic");
+    assert!(text.contains(&format!("\neth0: joined packets count as one: {hidden}")), "{text}");
+    let text = about(&ratelimit, "eth0", "eth0, offloads");
+    assert!(text.starts_with(&format!("note eth0, offloads: {hidden}")), "{text}");
+    ratelimit.ok("detach --all");
+    assert!(!ratelimit.ok("attach eth0 --mode native").contains("joined"));
+    ratelimit.ok("detach --all");
+
+    sandbox.ip("link add br0 type bridge");
+    sandbox.ip("link add port0 type veth peer name far0");
+    sandbox.ip("link set port0 master br0");
+    sandbox.ip("tuntap add dev tap0 mode tap vnet_hdr");
+    sandbox.ip("link set tap0 master br0");
+    let text = ratelimit.ok("attach br0 --mode generic");
+    let fix = "ethtool -K far0 tx-tcp-segmentation off tx-tcp6-segmentation off tx-udp-segmentation off tx-sctp-segmentation off";
+    for expected in [
+        &*format!("\nbr0: joined packets count as one: far0 sends several packets as one: `{fix}`\n"),
+        "\nbr0: joined packets count as one: the program that has opened tap0 may write joined packets. ",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
+    let all = paragraphs(&ratelimit, "br0");
+    let warning = "warning br0, offloads: far0 sends several packets as one\n";
+    assert!(
+        all.iter().any(|found| found.starts_with(warning) && found.ends_with(&format!("\nfix: {fix}"))),
+        "{all:#?}"
+    );
+    // A bridge whose ports join nothing.
+    sandbox.ip("link set port0 nomaster");
+    sandbox.ip("link del tap0");
+    assert!(!ratelimit.ok("attach br0").contains("joined"));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn a_deleted_interface_is_reported() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);

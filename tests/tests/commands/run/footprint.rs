@@ -2,10 +2,8 @@
 
 use std::{fmt::Write as _, fs};
 
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, wait_until};
 use rustix::process::Signal;
-
-use crate::confirm::until;
 
 /// Maximum in kilobytes.
 const MOST: u64 = 42_000;
@@ -77,7 +75,7 @@ fn runtimes(daemon: &Daemon) -> usize {
 /// tables, it has two at most.
 #[track_caller]
 fn has_threads(daemon: &Daemon, tables: &[&str]) {
-    until(&format!("threads for {tables:?}"), || {
+    wait_until(&format!("threads for {tables:?}"), || {
         let all = threads(daemon);
         let mut of_tables: Vec<_> =
             all.iter().filter(|name| *name != "ratelimit" && *name != "tokio-rt-worker").collect();
@@ -121,7 +119,7 @@ fn a_daemon_has_two_threads_and_those_of_the_tables_in_its_file() {
     has_threads(&daemon, &all);
     write(&[]);
     has_threads(&daemon, &[]);
-    until("one runtime", || runtimes(&daemon) == 1);
+    wait_until("one runtime", || runtimes(&daemon) == 1);
     daemon.process.signal(Signal::TERM);
     while daemon.line() != "ratelimit: ended; limits stay in force without a daemon" {}
     assert!(daemon.process.wait().status.success());

@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, wait_until};
 use rustix::process::Signal;
-
-use crate::confirm::until;
 
 const LIMIT: &str = "[default]\npackets = \"10/d\"\n";
 
@@ -192,7 +190,7 @@ fn two_interfaces_that_swap_names_are_limited_again_under_their_new_names() {
     assert_eq!(attached(&ratelimit), ["wan0 native -", "wan1 generic -"]);
     // The daemon records the new names.
     let recorded = || sandbox.pins().iter().any(|pin| pin.to_string_lossy().contains("/links/wan1@listed-generic-"));
-    until("recorded", recorded);
+    wait_until("recorded", recorded);
     delete(&sandbox, "wan0");
     make(&sandbox, "wan0");
     assert_eq!(daemon.line(), "ratelimit: wan0: back again, attached");

@@ -1,21 +1,11 @@
 //! State of the program in `status`: buckets, cells, clocks and memory.
 
-use std::time::Instant;
-
-use ratelimit_tests::{Flood, Frame, PATIENCE, Ratelimit, Sandbox, kernel_at_least};
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, kernel_at_least, wait_until};
 use serde_json::{Value, json};
 
 fn flood(sandbox: &Sandbox, host: u16, packets: u64) {
     let [high, low] = host.to_be_bytes();
     Flood::of(Frame::udp([10, 9, high, low], 9)).send(sandbox, packets);
-}
-
-/// Waits, and shows the state on failure.
-pub(super) fn wait_until(is_so: impl Fn() -> bool, shown: &dyn Fn() -> Value) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{}", shown());
-    }
 }
 
 fn packets(status: &Value, reason: &str) -> u64 {
@@ -77,7 +67,7 @@ fn crowded_cells_are_counted() {
     assert_eq!(front(), nothing);
     assert!(!ratelimit.ok("status").contains("crowded"));
     let crowd = Flood::of(Frame::udp([10, 9, 0, 1], 9)).sources(5).pace(5_000).start(&sandbox);
-    wait_until(|| front()["crowded"] == 1, &front);
+    wait_until("the cell is crowded", || front()["crowded"] == 1);
     let text = ratelimit.ok("status -v");
     assert!(text.contains("\ncells: 1, 1 of them shared by several sources over the default limit\n"), "{text}");
     crowd.stop();
@@ -187,7 +177,7 @@ fn unknown_and_known_sources_are_counted() {
         flood(&sandbox, 7, 1);
         unknown()["known"] == 1
     };
-    wait_until(becomes_known, &unknown);
+    wait_until("the source is known", becomes_known);
     assert!(ratelimit.ok("status").contains("\nunknown sources: 10/s in total\n"));
     let text = ratelimit.ok("status -v");
     assert!(text.contains("\nunknown sources: 10/s in total; ") && text.contains("; known sources: 1\n"), "{text}");

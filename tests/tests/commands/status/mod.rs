@@ -4,10 +4,9 @@ mod gauges;
 mod interface_counters;
 mod totals;
 
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox, wait_until};
 use serde_json::json;
 
-use self::gauges::wait_until;
 use crate::{attach::program_id, run::FILE};
 
 #[test]
@@ -98,7 +97,7 @@ fn a_source_over_its_limit_is_named_with_its_rate() {
     let flood = Flood::of(Frame::udp([10, 9, 0, 66], 9)).pace(5_000).start(&sandbox);
     let diagnosis = || ratelimit.json("status")["diagnosis"].clone();
     let is_named = || diagnosis().as_str().unwrap().starts_with("10.9.0.66 sends ");
-    wait_until(is_named, &diagnosis);
+    wait_until("the diagnosis names the source", is_named);
     assert!(
         diagnosis()
             .as_str()
@@ -123,7 +122,7 @@ fn the_daemon_knows_the_rates_of_the_last_minute() {
     let flood = Flood::of(Frame::udp([10, 9, 0, 66], 9)).pace(1_000).start(&sandbox);
     let minute = || ratelimit.json("status")["rates"]["last_minute"].clone();
     let has_packets = || minute()["per_second"]["passed"]["packets"].as_u64().is_some_and(|rate| rate > 0);
-    wait_until(has_packets, &minute);
+    wait_until("the last minute has packets", has_packets);
     assert!(minute()["seconds"].as_f64().unwrap() <= 66.0, "{}", minute());
     assert!(ratelimit.ok("status").contains("\nper second, last minute "));
     flood.stop();

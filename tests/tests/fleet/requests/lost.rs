@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use ratelimit_tests::{Folder, Redis, Sandbox};
+use ratelimit_tests::{Folder, Redis, Sandbox, wait_until};
 use redis::pipe;
 
 use super::member::{Member, ask_engine, at_the_engine, fleet};
-use crate::stage::until;
 
 const RULES: &str = "{rl:m}:checks";
 
@@ -37,7 +36,7 @@ fn an_engine_that_goes_back_gets_the_rules_again_under_one_higher_version() {
     one.put("team", Some(1), "2/h");
     other.await_version("team", Some(2));
     go_back(&sandbox, 1, &first);
-    until("the engine has the rules again", || version(&sandbox) == 3);
+    wait_until("the engine has the rules again", || version(&sandbox) == 3);
     // Callers know version 2, and nothing of this.
     let written = other.put("team", Some(2), "3/h");
     assert_eq!((written.status, written.version), (200, Some(4)), "{written:?}");
@@ -69,7 +68,7 @@ fn rules_with_the_same_version_and_another_text_keep_those_of_the_server_aside()
     assert!(line.contains("the rules of callers in the engine replace team of this server"), "{line}");
     assert!(fs::read_to_string(before).unwrap().contains("2/h"));
     // The line comes a moment before.
-    until("the rules of the engine are in force", || {
+    wait_until("the rules of the engine are in force", || {
         one.call("GET /v1/rules/team HTTP/1.1", "").body.to_string().contains("3/h")
     });
     one.end();
@@ -115,7 +114,7 @@ fn no_version_of_an_engine_ends_changes() {
     let good = text(&sandbox);
     let high: u64 = (1 << 51) - 1;
     go_back(&sandbox, high, &good.replacen("version = 1", &format!("version = {high}"), 1));
-    until("both servers have that version", || {
+    wait_until("both servers have that version", || {
         [&one, &other].iter().all(|member| member.metric("ratelimit_check_rules_version") == Some(high as f64))
     });
     let written = one.put("team", Some(1), "2/h");
@@ -125,7 +124,7 @@ fn no_version_of_an_engine_ends_changes() {
     go_back(&sandbox, last, &good.replacen("version = 1", &format!("version = {last}"), 1));
     one.await_line("no version that is possible");
     ask_engine::<()>(&sandbox, &["DEL", RULES]);
-    until("the engine has new versions", || version(&sandbox) == 2);
+    wait_until("the engine has new versions", || version(&sandbox) == 2);
     for member in [&one, &other] {
         member.await_version("team", Some(2));
     }

@@ -1,10 +1,10 @@
 //! Servers of requests as the user of Redis that the document names, and with a cluster.
 
-use ratelimit_tests::{Folder, Hosts, Ratelimit, Redis, Sandbox};
+use ratelimit_tests::{Folder, Hosts, Ratelimit, Redis, Sandbox, wait_until};
 use serde_json::Value;
 
 use super::member::{Member, at_the_engine, fleet_of};
-use crate::stage::{list, until};
+use crate::stage::list;
 
 /// Uses everything that servers keep in the engine.
 fn use_all<'a>(sandbox: &'a Sandbox, tables: &str) -> [Member<'a>; 2] {
@@ -22,7 +22,7 @@ fn use_all<'a>(sandbox: &'a Sandbox, tables: &str) -> [Member<'a>; 2] {
         assert_eq!(one.ask("other", &user.to_string()), 200);
         assert_eq!(other.ask("other", &user.to_string()), 200);
     }
-    until("usage of all clients is there", || {
+    wait_until("usage of all clients is there", || {
         let words = format!("usage --top 100 -c {} --json", one.folder.file().display());
         let rows: Vec<Value> = serde_json::from_str(&Ratelimit::new(sandbox).ok(&words)).unwrap();
         let rows: Vec<_> = rows.iter().filter(|row| row["rule"] == "own").collect();

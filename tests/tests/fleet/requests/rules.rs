@@ -2,11 +2,10 @@
 
 use std::{fs, thread, time::Duration};
 
-use ratelimit_tests::{Folder, Ratelimit, Redis, Sandbox, scaled};
+use ratelimit_tests::{Folder, Ratelimit, Redis, Sandbox, scaled, wait_until};
 use rustix::process::Signal;
 
 use super::member::{Answer, Member, TOKEN, ask_engine, at_the_engine, fleet};
-use crate::stage::until;
 
 const RULES: &str = "{rl:m}:checks";
 
@@ -132,7 +131,7 @@ fn without_the_engine_rules_stay_also_after_a_restart_and_writes_are_refused() {
     assert_eq!((log[0].clone(), &*log[1].1, log.len()), (row(2, "update", "server8082", "team"), "restore", 2));
     ask_engine::<()>(&sandbox, &["FLUSHALL"]);
     assert_eq!([&one, &other].map(|member| member.version("team")), [Some(2); 2]);
-    until("the engine has the rules again", || {
+    wait_until("the engine has the rules again", || {
         ask_engine::<Option<u64>>(&sandbox, &["HGET", RULES, "version"]) == Some(2)
     });
     one.end();
@@ -255,7 +254,7 @@ fn a_server_leaves_out_only_the_rules_that_do_not_fit_its_file() {
     other.await_line("left out");
     assert_eq!((one.version("team"), other.version("fits")), (Some(1), Some(3)));
     assert_eq!(one.call("DELETE /v1/rules/team HTTP/1.1\r\nif-match: \"1\"", "").status, 200);
-    until("no rule is left out", || other.metric("ratelimit_check_rules_refused") == Some(0.0));
+    wait_until("no rule is left out", || other.metric("ratelimit_check_rules_refused") == Some(0.0));
     one.end();
     other.end();
 }

@@ -13,12 +13,11 @@ use ratelimit_fleet::{
 };
 use ratelimit_limiter::{Algorithm, Limit, Limiter, Rate, Rule};
 use ratelimit_server::usage::{Pair, Recorder, SharedFound, SharedReader, SharedUsage, SharedWriter, Step};
-use ratelimit_tests::{Folder, Ratelimit, Redis, Sandbox};
+use ratelimit_tests::{Folder, Ratelimit, Redis, Sandbox, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use super::member::{Member, ask_engine, at_the_engine, fleet};
-use crate::stage::until;
 
 /// A rule that admits three requests of a user within a day.
 const RULE: &str = "[[check]]\nname = \"daily\"\nmatch = { operation = \"pay\" }\nkey = [\"user\"]\nlimits = \"3/d\"\n\
@@ -67,7 +66,7 @@ fn usage_of_two_servers_adds_up_exactly_also_if_the_engine_was_silent_meanwhile(
         }
     };
     ask(&members, 10);
-    until("the first requests are there", || totals(&sandbox, &members[0], "1*8", "own")[0] == 20);
+    wait_until("the first requests are there", || totals(&sandbox, &members[0], "1*8", "own")[0] == 20);
     // Calls that the engine has got, and has not answered in time, are sent again.
     redis.process.signal(Signal::STOP);
     ask(&members, 10);
@@ -82,7 +81,7 @@ fn usage_of_two_servers_adds_up_exactly_also_if_the_engine_was_silent_meanwhile(
     let [one, other] = members;
     // The last seconds are written at the end.
     other.end();
-    until("all requests of the other server are there", || totals(&sandbox, &one, "1*8", "own")[0] == 50);
+    wait_until("all requests of the other server are there", || totals(&sandbox, &one, "1*8", "own")[0] == 50);
     let paid = totals(&sandbox, &one, "17", "daily");
     let [first, second] = allowed;
     assert!((3..=6).contains(&(first + second)), "{allowed:?}");
