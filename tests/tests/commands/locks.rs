@@ -112,8 +112,10 @@ fn a_daemon_gives_up_after_ten_seconds_although_the_holder_works() {
     folder.write("interfaces = [\"eth0\"]\n");
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     daemon.line();
-    let holder = hold_with(&sandbox, PINS, &["sh", "-c", "while :; do :; done"]);
-    let holding = format!("{PINS} is locked by process {} (sh -c while :; do :; done)", holder.child.id());
+    // It ends after a minute of work, so that a daemon that waits for it fails the test.
+    let work = "ulimit -t 60; while :; do :; done";
+    let holder = hold_with(&sandbox, PINS, &["sh", "-c", work]);
+    let holding = format!("{PINS} is locked by process {} (sh -c {work})", holder.child.id());
     folder.write("interfaces = [\"eth0\"]\n[default]\npackets = \"5/s\"\n");
     assert!(daemon.wait_line().starts_with("ratelimit: waits for "));
     let expected = format!("ratelimit: nothing was changed: {holding}, for 10 seconds: ");

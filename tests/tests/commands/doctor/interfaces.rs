@@ -189,7 +189,8 @@ fn devices_that_join_packets_for_the_program_are_named() {
     sandbox.ip("link add port0 type veth peer name far0");
     sandbox.ip("link set port0 master br0");
     sandbox.ip("tuntap add dev tap0 mode tap vnet_hdr");
-    sandbox.ip("link set tap0 master br0");
+    sandbox.ip("tuntap add dev tap1 mode tap");
+    ["tap0", "tap1"].iter().for_each(|port| drop(sandbox.ip(&format!("link set {port} master br0"))));
     let text = ratelimit.ok("attach br0 --mode generic");
     let fix = "ethtool -K far0 tx-tcp-segmentation off tx-tcp6-segmentation off tx-udp-segmentation off tx-sctp-segmentation off";
     for expected in [
@@ -198,6 +199,8 @@ fn devices_that_join_packets_for_the_program_are_named() {
     ] {
         assert!(text.contains(expected), "{text}");
     }
+    // Its packets come without a header that could say that they are joined.
+    assert!(!text.contains("tap1"), "{text}");
     let all = paragraphs(&ratelimit, "br0");
     let warning = "warning br0, offloads: far0 sends several packets as one\n";
     assert!(
