@@ -33,11 +33,11 @@ use ratelimit_tests::{Bytecode, Frame, Verdict, debts};
 use super::{load, policy_in, prefix, slot_of};
 use crate::front::{Front, with_and_without_cells};
 
-/// Generates the limit of a source or parent: packets, bytes or both.
-fn policy() -> impl Strategy<Value = Policy> {
-    let rate = (1u64..100).prop_map(|amount| Rate { amount, period: SECOND });
-    let bytes = (1_000u64..100_000).prop_map(|amount| Rate { amount, period: SECOND });
-    (prop::option::weighted(0.7, rate), prop::option::weighted(0.5, bytes), 1u64..20)
+/// Generates the limit of a source or parent: packets, bytes or both. With a higher scale it admits more.
+fn policy(scale: u64) -> impl Strategy<Value = Policy> {
+    let rate = (1..100 * scale).prop_map(|amount| Rate { amount, period: SECOND });
+    let bytes = (1_000..100_000 * scale).prop_map(|amount| Rate { amount, period: SECOND });
+    (prop::option::weighted(0.7, rate), prop::option::weighted(0.5, bytes), 1..20 * scale)
         .prop_filter_map("an invalid limit", |(packets, bytes, burst)| {
             Limit { packets, bytes, burst: Some(burst), ..Limit::default() }.policy().ok()
         })
@@ -88,9 +88,9 @@ fn share_levels(bytecode: &Bytecode, base: u32, near: u16) -> bool {
 fn every_verdict_matches_the_model_and_refused_packets_are_not_charged(front: Front) {
     let loaded = RefCell::new(load(front));
     let (network, verdicts) = (RefCell::new(0u32), RefCell::new([0u64; 3]));
-    let arrivals = prop::collection::vec((0u64..SECOND / 50, 0u32..2, 1u32..4, 60usize..1_514), 1..80);
+    let arrivals = prop::collection::vec((0u64..SECOND / 50, 0u32..2, 1u32..4, 60usize..1_514), 1..160);
     let mut runner = TestRunner::new(Config { cases: 250, failure_persistence: None, ..Config::default() });
-    let outcome = runner.run(&(policy(), policy(), policy(), arrivals), |(own, near, far, arrivals)| {
+    let outcome = runner.run(&(policy(1), policy(2), policy(3), arrivals), |(own, near, far, arrivals)| {
         let mut bytecode = loaded.borrow_mut();
         *network.borrow_mut() += 1;
         // A new network has no debt. The far parent covers several near parents.
