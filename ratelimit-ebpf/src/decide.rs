@@ -12,7 +12,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{clock::Clock, settings, verifier},
+    bpf::{clock::Clock, settings},
     cells::{
         caching, learned_rate,
         unknown_sources::{self, Admission},
@@ -22,7 +22,7 @@ use crate::{
     maps::{buckets::Bucket, cells::Cell, levels, rules::lists},
     overlimit::overrun,
     packet::{
-        context::{Context, NOT_OWN},
+        context::{Context, NOT_OWN, Unknown},
         verdict::Verdict,
     },
     proofs::{self, ask::Proof},
@@ -61,11 +61,6 @@ pub fn decide<const ETHERNET: bool, const FRAGS: bool>(
     }
 }
 
-// What the limit of unknown sources says of a packet.
-const NO: u32 = 0;
-const WITHIN_RATE: u32 = 1;
-const FIRST_SYN: u32 = 2;
-
 /// Applies the policy. `bucket` is the source's own, if it was found before.
 #[inline(always)]
 fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
@@ -90,26 +85,20 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
         }
         _ => return Reason::NoState.into(),
     }
-    let mut unknown = NO;
     if settings::limits_unknown()
         && let Some([cell, _]) = cells
     {
         match unknown_sources::admit(control, cell, context.hash, context.tick) {
             Admission::Known => {}
-            Admission::WithinRate => unknown = WITHIN_RATE,
+            Admission::WithinRate => context.note_unknown(Unknown::WithinRate),
             Admission::OverRate => match proofs::ask::ask::<ETHERNET, FRAGS>(ctx, context) {
                 Proof::Proven => {}
                 Proof::Nothing if spare::ask::<ETHERNET, FRAGS>(ctx, context, control) == Answer::Spared => {
                     return Reason::OwnConnection.into();
                 }
-                Proof::FirstSyn => unknown = FIRST_SYN,
+                Proof::FirstSyn => context.note_unknown(Unknown::FirstSyn),
                 Proof::Refused | Proof::Nothing => return learned_rate::refused(Reason::OverUnknown).into(),
             },
-        }
-        if settings::proves_tcp() {
-            // A copy, so that the number itself stays in a register.
-            let found = unknown;
-            unknown = verifier::unread(&raw const found);
         }
     }
     let cells = match cells {
@@ -128,11 +117,11 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
         false => overrun::settle::<ETHERNET, FRAGS>(ctx, context, control, policy, cells, bucket),
     };
     let action = if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP };
-    if settings::limits_unknown() && unknown != NO {
+    if settings::limits_unknown() {
         let passes = reason.passes() || action == SHADOW;
-        if unknown == WITHIN_RATE {
+        if context.is_unknown(Unknown::WithinRate) {
             unknown_sources::settle(context.hash, context.tick, passes);
-        } else if settings::proves_tcp() && passes {
+        } else if settings::proves_tcp() && passes && context.is_unknown(Unknown::FirstSyn) {
             // The answer goes to an address that may be forged, so the limits of this address came first.
             let is_answered = proofs::ask::answers::<FRAGS>(ctx);
             return learned_rate::refused(if is_answered { Reason::SynCookie } else { Reason::OverUnknown }).into();

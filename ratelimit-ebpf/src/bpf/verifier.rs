@@ -58,12 +58,3 @@ pub(crate) fn key(source: &Source) -> Source {
 pub(crate) fn handed<T>(reference: Option<&T>) -> *const T {
     reference.map_or(core::ptr::null(), core::ptr::from_ref)
 }
-
-/// Returns the same number, of which the verifier forgets the value. So it walks the rest of the program once, and not for
-/// each value. LLVM would see through an argument that is a number.
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-#[must_use]
-pub fn unread(number: *const u32) -> u32 {
-    given(number).map_or(0, |number| *number)
-}

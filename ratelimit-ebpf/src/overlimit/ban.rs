@@ -22,7 +22,7 @@ pub fn impose(context: &Context, control: &Control, policy: &Policy) {
     let time = if is_plain {
         if context.own == NOT_OWN { policy.ban.time } else { 0 }
     } else {
-        ban_history::count(context, control, &policy.ban, now)
+        ban_history::count(context, control, now)
     };
     if time != 0 {
         let until = now.saturating_add(time);

@@ -5,10 +5,7 @@
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
-    limits::{
-        ban_history::{Drops, LastBan},
-        policy::Ban,
-    },
+    limits::ban_history::{Drops, LastBan},
     maps::control::Control,
 };
 
@@ -24,15 +21,16 @@ use crate::{
 /// If there is no room for the history, the source stays under its limit.
 #[inline(always)]
 #[must_use]
-pub fn count(context: &Context, control: &Control, ban: &Ban, now: u64) -> u64 {
-    count_offence(context, control, ban, now)
+pub fn count(context: &Context, control: &Control, now: u64) -> u64 {
+    count_offence(context, control, now)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn count_offence(context: *const Context, control: *const Control, ban: *const Ban, now: u64) -> u64 {
-    let (Some(context), Some(control), Some(ban)) = (given(context), given(control), given(ban)) else { return 0 };
+fn count_offence(context: *const Context, control: *const Control, now: u64) -> u64 {
+    let (Some(context), Some(control)) = (given(context), given(control)) else { return 0 };
     let Some(policy) = context.policy() else { return 0 };
+    let ban = &policy.ban;
     let key = context.source.offences();
     // Only zero says that there was no drop and no ban.
     let Ok(history) = create::bucket(&key, policy, 0, Resolution::NONE, control, context.tick) else { return 0 };

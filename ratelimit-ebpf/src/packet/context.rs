@@ -33,7 +33,7 @@ pub struct Context {
     pub resolution: Resolution,
     /// Reason that the limits gave so far.
     pub reason: Reason,
-    /// Bytes of the frame, then a [`Share`], and in the highest byte the cost in limits of packets.
+    /// Bytes of the frame, then a [`Share`], an [`Unknown`], and in the highest byte the cost in limits of packets.
     sizes: u32,
     /// Index of the interface, where parents or capacities need it.
     pub interface: u32,
@@ -50,7 +50,8 @@ pub const NOT_LOOKED_UP: u32 = 1;
 pub const OF_A_PEER: u32 = 2;
 
 const COST_SHIFT: u32 = 24;
-const LENGTH_BITS: u32 = 22;
+/// The longest frame that the kernel joins has 524,280 bytes (`GSO_MAX_SIZE`).
+const LENGTH_BITS: u32 = 20;
 
 /// What the lease of a packet's source has said so far. See [`crate::shares`].
 #[derive(Clone, Copy)]
@@ -60,6 +61,16 @@ pub enum Share {
     Later = 1 << LENGTH_BITS,
     /// The lease is charged.
     Paid = 2 << LENGTH_BITS,
+}
+
+/// What the limit of all unknown sources has said so far of a source that it does not know.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub enum Unknown {
+    /// The packet is within the limit, and charged.
+    WithinRate = 4 << LENGTH_BITS,
+    /// It is over the limit, and a first SYN that may get an answer.
+    FirstSyn = 8 << LENGTH_BITS,
 }
 
 impl Context {
@@ -131,6 +142,22 @@ impl Context {
     #[must_use]
     pub fn has_paid_share(&self) -> bool {
         self.sizes & Share::Paid as u32 != 0
+    }
+
+    /// Notes what the limit of unknown sources has said. It is noted once.
+    ///
+    /// Here and not in a local variable, so that the verifier forgets it at the next global function, and walks the rest of
+    /// the program once.
+    #[inline(always)]
+    pub fn note_unknown(&mut self, unknown: Unknown) {
+        self.sizes |= unknown as u32;
+    }
+
+    /// Returns whether this was noted.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_unknown(&self, unknown: Unknown) -> bool {
+        self.sizes & unknown as u32 != 0
     }
 
     /// Reads the precise clock for policies that need it.
