@@ -85,18 +85,29 @@ impl First {
 /// Removes all entries, and returns how many there were.
 fn clear(map: &MapData) -> u32 {
     let mut key = vec![0; map.info().expect("cannot read a map").key_size() as usize];
-    let mut count = 0;
-    while first_key(map, &mut key) {
+    let (mut next, mut count) = (key.clone(), 0);
+    let mut has_key = first_key(map, &mut key);
+    while has_key {
+        // Before its removal: the kernel would look for the first key again, in all places of the removed ones.
+        has_key = next_key(map, Some(&key), &mut next);
         let mut attributes = [u64::from(descriptor(map)), key.as_ptr() as u64, 0, 0];
         bpf(BPF_MAP_DELETE_ELEM, &mut attributes).expect("cannot remove an entry");
         count += 1;
+        key.copy_from_slice(&next);
     }
+    assert!(!first_key(map, &mut key), "an entry is left");
     count
 }
 
 /// Finds the first key. Returns whether there is one.
 fn first_key(map: &MapData, key: &mut [u8]) -> bool {
-    let mut attributes = [u64::from(descriptor(map)), 0, key.as_mut_ptr() as u64, 0];
+    next_key(map, None, key)
+}
+
+/// Finds the key after another one, or the first one. Returns whether there is one.
+fn next_key(map: &MapData, after: Option<&[u8]>, key: &mut [u8]) -> bool {
+    let after = after.map_or(0, |after| after.as_ptr() as u64);
+    let mut attributes = [u64::from(descriptor(map)), after, key.as_mut_ptr() as u64, 0];
     match bpf(BPF_MAP_GET_NEXT_KEY, &mut attributes) {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => false,
         found => found.map(|()| true).expect("cannot list a map"),

@@ -2,12 +2,13 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr},
+    ops::RangeInclusive,
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Arrivals, Daemon, Flood, Folder, Frame, Hosts, Ratelimit, Running, wait_until};
+use ratelimit_tests::{Arrivals, Daemon, Flood, Folder, Frame, Hosts, PATIENCE, Ratelimit, Running, wait_until};
 
 pub(crate) const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 66);
 const PORT: u16 = 9;
@@ -130,6 +131,19 @@ impl Traffic {
     pub(crate) fn seconds(&self, count: u32) -> Vec<f64> {
         let end = counted();
         (0..count).rev().map(|before| self.rate(end - seconds(before + 1), end - seconds(before))).collect()
+    }
+
+    /// Waits until the mean of the last so many seconds is within this range, and returns it.
+    pub(crate) fn settled(&self, what: &str, count: u32, range: &RangeInclusive<f64>) -> f64 {
+        let begin = Instant::now();
+        loop {
+            let rates = self.seconds(count);
+            let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+            if range.contains(&mean) {
+                return mean;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{what}: {range:?} of the limit is expected, not {rates:?}");
+        }
     }
 
     /// Returns the same of one host.

@@ -61,7 +61,6 @@ fn flood(bytecode: &mut Bytecode, expected: Reason, mut change: impl FnMut(&mut 
         (packets.join().unwrap(), changes)
     });
     println!("{sent} packets during {changes} changes");
-    assert!(changes > 3);
     assert_eq!(bytecode.count(expected), sent, "{:?}", bytecode.counts());
 }
 
@@ -101,6 +100,6 @@ fn no_packet_passes_while_rules_of_parts_replace_one_of_a_whole_source(front: Fr
     let end = Instant::now() + Duration::from_secs(1);
     flood(&mut bytecode, Reason::Denied, |tables, changes| {
         change(tables, changes % 2 == 0);
-        Instant::now() >= end
+        changes > 3 && Instant::now() >= end
     });
 }

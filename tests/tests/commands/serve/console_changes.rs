@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, wait_until};
 
 use super::{
     Answer,
@@ -57,7 +57,14 @@ impl<'a> Stage<'a> {
     }
 
     fn preview(&self, fields: &str) -> String {
-        let answer = self.edge.post("/console/packets/preview", fields);
+        let mut answer = self.edge.post("/console/packets/preview", fields);
+        // On a slow machine, the daemon may not answer within the time that a page waits. Then nothing is previewed.
+        wait_until("a preview", || {
+            if answer.status == 503 {
+                answer = self.edge.post("/console/packets/preview", fields);
+            }
+            answer.status != 503
+        });
         assert_eq!(answer.status, 200, "{answer:?}");
         text(&answer).to_owned()
     }
