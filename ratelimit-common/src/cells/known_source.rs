@@ -4,8 +4,8 @@
 //! The longer a source was active, the longer it stays known while it is idle. So a source that sends three packets
 //! leaves its place soon. A proven source stays known for the longest time.
 
-/// One remembered source in a word: 32 bits of its hash, one bit for *proven*, 7 bits of its tenure, 24 bits of the last
-/// second. Zero is no source.
+/// One remembered source in a word: the bits 12 to 43 of its hash, one bit for *proven*, 7 bits of its tenure, 24 bits of
+/// the last second. Zero is no source.
 ///
 /// The tenure is the number of seconds in which it passed packets. 1 and 2 stand for themselves, 4 and above for one
 /// less, and 3 for the longest, since earlier versions wrote 3 for every known source.
@@ -30,6 +30,9 @@ const LAST_MASK: u64 = (1 << LAST_BITS) - 1;
 const TENURE_MASK: u64 = 0x7f;
 const PROVEN_SHIFT: u32 = 31;
 const HASH_SHIFT: u32 = 32;
+/// The lowest bit of the hash in the word. Bits from here on that select the cell too tell where a source belongs when there
+/// are more cells. With 131,072 cells, 27 bits are left to tell sources of a cell apart.
+const FIRST_HASH_BIT: u32 = 12;
 
 /// Returns the second of a time in nanoseconds, in steps of 2³⁰ ns (1.07 s). Its 24 bits wrap after 208 days.
 #[inline(always)]
@@ -50,14 +53,14 @@ impl KnownSource {
     #[inline(always)]
     #[must_use]
     pub const fn new(hash: u64, second: u64) -> Self {
-        Self(hash >> HASH_SHIFT << HASH_SHIFT | 1 << LAST_BITS | second)
+        Self(in_word(hash) | 1 << LAST_BITS | second)
     }
 
     /// Creates a source that has proven its address in this second.
     #[inline(always)]
     #[must_use]
     pub const fn proven(hash: u64, second: u64) -> Self {
-        Self(hash >> HASH_SHIFT << HASH_SHIFT | 1 << PROVEN_SHIFT | IS_LONGEST << LAST_BITS | second)
+        Self(in_word(hash) | 1 << PROVEN_SHIFT | IS_LONGEST << LAST_BITS | second)
     }
 
     /// Returns whether the source has proven its address.
@@ -71,7 +74,15 @@ impl KnownSource {
     #[inline(always)]
     #[must_use]
     pub const fn is(self, hash: u64) -> bool {
-        (self.0 ^ hash) >> HASH_SHIFT == 0 && self.0 != 0
+        (self.0 ^ in_word(hash)) >> HASH_SHIFT == 0 && self.0 != 0
+    }
+
+    /// Returns whether a source of one of `before` cells can belong to the cell with this index once there are `after`
+    /// cells. Both numbers are powers of two.
+    #[must_use]
+    pub const fn belongs_to(self, index: usize, before: usize, after: usize) -> bool {
+        let told = (after - 1) & !(before - 1) & !((1 << FIRST_HASH_BIT) - 1);
+        ((self.0 >> HASH_SHIFT << FIRST_HASH_BIT) as usize ^ index) & told == 0
     }
 
     /// Returns the number of seconds in which the source passed packets, up to [`LONGEST`].
@@ -104,7 +115,7 @@ impl KnownSource {
     #[must_use]
     pub const fn seen(self, second: u64) -> Self {
         if self.gives_way(second) {
-            return Self::new(self.0, second);
+            return Self(self.0 >> HASH_SHIFT << HASH_SHIFT | 1 << LAST_BITS | second);
         }
         // The same second, or an earlier one by the clock of another CPU.
         if self.age(second) == 0 {
@@ -128,8 +139,16 @@ impl KnownSource {
     }
 }
 
+/// Returns the bits of a hash that a word has, at their place.
+#[inline(always)]
+const fn in_word(hash: u64) -> u64 {
+    hash << (HASH_SHIFT - FIRST_HASH_BIT) >> HASH_SHIFT << HASH_SHIFT
+}
+
 #[cfg(test)]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
 
     const HASH: u64 = 0xdead_beef_0123_4567;
@@ -179,10 +198,26 @@ mod tests {
 
     #[test]
     fn known_sources_of_earlier_versions_keep_their_ten_minutes() {
-        let earlier = KnownSource(HASH >> 32 << 32 | 3 << 24 | 100);
+        let earlier = KnownSource(in_word(HASH) | 3 << 24 | 100);
         assert!(earlier.is_known() && earlier.seen(101).is_known());
         assert_eq!((earlier.tenure(), earlier.seen(101).tenure()), (LONGEST, LONGEST));
         assert!(!earlier.gives_way(100 + KEPT));
+    }
+
+    #[test]
+    fn a_source_belongs_to_one_of_the_cells_into_which_its_cell_is_divided() {
+        for hash in [HASH, !HASH, 0, u64::MAX] {
+            for (before, after) in [(1 << 12, 1 << 13), (1 << 17, 1 << 20), (1 << 14, 1 << 16)] {
+                let known = KnownSource::proven(hash, 7);
+                let parent = hash as usize % before;
+                let children = (0..after / before).map(|part| parent + part * before);
+                let homes: Vec<_> = children.filter(|child| known.belongs_to(*child, before, after)).collect();
+                assert_eq!(homes, [hash as usize % after]);
+            }
+        }
+        // Fewer cells, or cells of which the word tells nothing.
+        let known = KnownSource::new(HASH, 1);
+        assert!((0..8).all(|index| known.belongs_to(index, 16, 8) && known.belongs_to(index, 4, 8)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod learned;
 
+use aya::maps::IterableMap as _;
 use ratelimit_common::{
     cells::{
         cached_refusal::{CachedRefusal, Refusal},
@@ -16,7 +17,7 @@ use ratelimit_common::{
     meters::gcra::units,
     reason::Reason,
 };
-use ratelimit_dataplane::program::loader::Settings;
+use ratelimit_dataplane::{instance::swap::resize, program::loader::Settings};
 use ratelimit_tests::{Bytecode, Clock, Frame, Order, Sources, Walker, per_second};
 
 use super::{cell_entry_of, of_cpus, sharing};
@@ -209,6 +210,21 @@ fn a_cell_holds_two_sources_and_candidates_are_replaced() {
     assert!(is_known(&bytecode, one) && is_known(&bytecode, late) && is_known(&bytecode, two));
     let hash = |address| Source::v4(address).hash(&bytecode.tables.control().unwrap().seed);
     assert!([one, late].iter().all(|address| known.iter().any(|known| known.is(hash(*address)))));
+}
+
+/// So each of the larger cells has free places at once, in the middle of a flood.
+#[test]
+fn a_known_source_moves_to_one_of_the_cells_into_which_its_cell_is_divided() {
+    let few = limited(1_000_000, 1 << 12);
+    let addresses: Vec<_> = (0..2_000u16).map(|number| [10, 7, (number >> 8) as u8, number as u8]).collect();
+    make_known(&few, &mut few.clock(), &addresses);
+    let known = |bytecode: &Bytecode| all(bytecode).into_iter().filter(|known| known.is_known()).count();
+    let before = addresses.iter().filter(|address| is_known(&few, **address)).count();
+    assert!(before > 1_900 && known(&few) == before, "{before} of 2,000 are known");
+    let many = limited(1_000_000, 1 << 16);
+    resize::copy_cells(&few.tables, many.tables.front.open().unwrap().map(), true).unwrap();
+    assert_eq!(known(&many), before);
+    assert_eq!(addresses.iter().filter(|address| is_known(&many, **address)).count(), before);
 }
 
 /// Without a limit of unknown sources, a second cached refusal uses the space of known sources. It may still be there

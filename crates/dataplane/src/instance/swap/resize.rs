@@ -74,14 +74,19 @@ fn insert_missing<V: Pod>(
 }
 
 /// Fills the cells of a map that no program uses yet, as far as there is room. Levels are raised again when no program
-/// charges the old cells.
+/// charges the old cells. Of the cells into which one is divided, each gets its own known sources.
 pub fn copy_cells(tables: &Tables, new: &MapData, with_known: bool) -> Result<(), Error> {
     let (old, scale) = (tables.front.open()?.map(), Scale::of(&tables.control()?));
     let (old, new) = (Mapped::<Cell>::of(old)?, Mapped::<Cell>::to_write(new)?);
-    for_pairs(&old, &new, |seen, place| {
+    for index in 0..old.len().max(new.len()) {
+        let to = index % new.len();
+        let (Some(mut seen), Some(place)) = (old.get(index % old.len()), new.place(to)) else { continue };
+        if with_known {
+            seen.refusals[1] = kept_known(&seen, |word| KnownSource(word).belongs_to(to, old.len(), new.len()));
+        }
         // SAFETY: the entry lies within the mapping, which no other process has yet.
         unsafe { *place = joined(&*place, &seen, scale, with_known) };
-    });
+    }
     Ok(())
 }
 
@@ -94,13 +99,10 @@ fn raise_levels(old: &Mapped<Cell>, new: &Mapped<Cell>, scale: Scale) {
     }
 }
 
-/// Calls `work` with every old cell and every new place of its sources. Both numbers are powers of two.
-fn for_pairs(old: &Mapped<Cell>, new: &Mapped<Cell>, mut work: impl FnMut(Cell, *mut Cell)) {
-    for index in 0..old.len().max(new.len()) {
-        if let (Some(seen), Some(place)) = (old.get(index % old.len()), new.place(index % new.len())) {
-            work(seen, place);
-        }
-    }
+/// Returns the known sources of a cell that stay.
+fn kept_known(cell: &Cell, stays: impl Fn(u64) -> bool) -> RefusalSlot {
+    let [until, check] = cell.known().map(|word| if stays(word) { word } else { 0 });
+    RefusalSlot { until, check }
 }
 
 /// Joins two cells, as far as there is room.
@@ -144,6 +146,16 @@ mod tests {
         assert_eq!((cell.packets, cell.second), (1_005, 1_009));
         assert_eq!(cell.refusals, [noted(7), noted(8)]);
         assert_eq!(joined(&Cell::default(), &other, SCALE, false), other);
+    }
+
+    #[test]
+    fn a_known_source_that_belongs_to_another_cell_leaves_its_place() {
+        let words = [KnownSource::proven(1 << 17, 5).0, KnownSource::proven(1 << 18, 5).0];
+        let cell = Cell { refusals: [noted(3), RefusalSlot { until: words[0], check: words[1] }], ..Cell::default() };
+        let of = |index| kept_known(&cell, |word| KnownSource(word).belongs_to(index, 1 << 17, 1 << 19));
+        assert_eq!(of(1 << 17), RefusalSlot { until: words[0], check: 0 });
+        assert_eq!(of(1 << 18), RefusalSlot { until: 0, check: words[1] });
+        assert_eq!(of(0), RefusalSlot::default());
     }
 
     #[test]
