@@ -2,6 +2,7 @@
 
 pub mod class;
 pub mod filter;
+pub mod fine_filter;
 pub mod narrow;
 pub mod parent;
 pub mod service;

@@ -29,6 +29,8 @@ pub const FRONT: &str = "FRONT";
 pub const LEVELS: &str = "LEVELS";
 /// Sources that a rule may match. See [`crate::identity::filter::Filter`].
 pub const RULE_FILTER: &str = "RULE_FILTER";
+/// Smaller groups of sources that a rule may match. See [`crate::identity::fine_filter`].
+pub const FINE_FILTER: &str = "FINE_FILTER";
 /// Slot → list. See [`crate::rules::list::List`].
 pub const LISTS: &str = "LISTS";
 /// IPv4 address → slots of the lists that have it; one entry while there are no lists. See
@@ -93,7 +95,7 @@ pub const OWN_PEERS: &str = "OWN_PEERS";
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 34] = [
+pub const PINNED: [&str; 35] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -108,6 +110,7 @@ pub const PINNED: [&str; 34] = [
     FRONT,
     LEVELS,
     RULE_FILTER,
+    FINE_FILTER,
     BANS,
     BAN_FILTER,
     CPUS,

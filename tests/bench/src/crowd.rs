@@ -3,11 +3,11 @@
 use anyhow::Result;
 use aya::maps::lpm_trie::Key;
 use ratelimit_common::{
-    identity::{filter::Filter, source::Source},
+    identity::source::Source,
     limits::policy::{ALLOWED_ID, PolicyId},
     rules::rule::{COMMAND, Covered, NEVER, Rule},
 };
-use ratelimit_dataplane::sys::host;
+use ratelimit_dataplane::{rules::filter, sys::host};
 use ratelimit_tests::{Bytecode, Sources, Walker};
 
 /// First number of addresses with rules. Those of the traffic are below.
@@ -26,25 +26,23 @@ pub(crate) fn prefix_rules(bytecode: &mut Bytecode, sources: Sources, count: usi
         let next = traffic.partition_point(|source| source < address);
         traffic.get(next).is_none_or(|source| *source > last)
     });
-    let mut filter = filter(bytecode)?;
-    for (address, prefix) in elsewhere.take(count) {
-        filter.add(&Source::v4(address.to_be_bytes()));
-        let (bits, data) = Source::v4(address.to_be_bytes()).prefix_key(prefix);
-        bytecode.tables.prefix_rules.open_mut()?.insert(&Key::new(bits, data), rule(prefix, ALLOWED_ID), 0)?;
+    let prefixes: Vec<_> =
+        elsewhere.take(count).map(|(address, bits)| Source::v4(address.to_be_bytes()).shortened(bits)).collect();
+    filter::add(&mut bytecode.tables, prefixes.iter())?;
+    for source in &prefixes {
+        let (bits, data) = source.prefix_key(source.prefix);
+        bytecode.tables.prefix_rules.open_mut()?.insert(&Key::new(bits, data), rule(source.prefix, ALLOWED_ID), 0)?;
     }
-    bytecode.tables.rule_filter.open_mut()?.set(0, filter, 0)?;
     Ok(bytecode.tables.renew()?)
 }
 
 /// Sets this policy for `count` addresses of IPv4 that are no sources of the traffic.
 pub(crate) fn host_rules(bytecode: &mut Bytecode, count: u32, policy: PolicyId) -> Result<()> {
-    let mut filter = filter(bytecode)?;
-    for number in OTHERS..OTHERS + count {
-        let source = Source::v4(Walker::source(number).octets());
-        filter.add(&source);
+    let sources: Vec<_> = (OTHERS..OTHERS + count).map(|number| Source::v4(Walker::source(number).octets())).collect();
+    filter::add(&mut bytecode.tables, sources.iter())?;
+    for source in sources {
         bytecode.tables.source_rules.open_mut()?.insert(source, rule(32, policy), 0)?;
     }
-    bytecode.tables.rule_filter.open_mut()?.set(0, filter, 0)?;
     Ok(bytecode.tables.renew()?)
 }
 
@@ -66,11 +64,6 @@ fn addresses(sources: Sources) -> Vec<u32> {
     let mut addresses: Vec<u32> = (0..count).map(|number| Walker::source(number).to_bits()).collect();
     addresses.sort_unstable();
     addresses
-}
-
-/// Returns the filter with the rules so far.
-fn filter(bytecode: &Bytecode) -> Result<Filter> {
-    Ok(bytecode.tables.rule_filter.open()?.get(&0, 0)?)
 }
 
 fn rule(prefix: u8, policy: PolicyId) -> Rule {

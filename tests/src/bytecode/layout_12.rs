@@ -31,7 +31,7 @@ pub fn turn_into_layout_12(pins: &Path, bans: &[(Source, Rule)]) {
     for (source, ban) in bans {
         map.insert(*source, *ban, 0).expect("cannot write a ban");
     }
-    for name in [names::BANS, names::BAN_FILTER] {
+    for name in [names::BANS, names::BAN_FILTER, names::FINE_FILTER] {
         fs::remove_file(pins.join(name)).expect("the instance has no such map");
     }
     old.pin(pins.join(names::BANS)).expect("cannot pin a map");

@@ -24,7 +24,7 @@ use aya::{
 };
 use ratelimit_common::{
     buckets::bucket::Bucket,
-    identity::{class::ANY, source::Source},
+    identity::{class::ANY, fine_filter, source::Source},
     limits::{
         limit::SECOND,
         policy::{Policy, PolicyId},
@@ -268,6 +268,14 @@ impl Bytecode {
     #[must_use]
     pub fn bucket(&self, source: Source) -> Option<Bucket> {
         self.tables.buckets.open().unwrap().get(&source, 0).ok()
+    }
+
+    /// Returns whether the program looks rules up for a source.
+    #[must_use]
+    pub fn concerns(&self, source: &Source) -> bool {
+        let (seed, fine) = (self.tables.control().unwrap().seed, self.tables.fine_filter.open().unwrap());
+        self.tables.rule_filter.open().unwrap().get(&0, 0).unwrap().concerns(source)
+            && fine_filter::concerns(source, &seed, |index| fine.get(&(index as u32), 0).ok())
     }
 
     /// Sets the admission budget to `per_second` on each CPU and returns how many buckets were possible.

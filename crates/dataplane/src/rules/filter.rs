@@ -1,8 +1,12 @@
-//! Maintains the filter by which the program skips sources that no rule matches, and the list of narrow lengths.
+//! Maintains the filters by which the program skips sources that no rule matches, and the list of narrow lengths.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aya::maps::IterableMap as _;
 use ratelimit_common::{
     identity::{
         filter::Filter,
+        fine_filter,
         narrow::Lengths,
         source::{IPV6, Source},
     },
@@ -14,7 +18,7 @@ use crate::{
     Error,
     error::Tried as _,
     rules::rule_key::is_narrow,
-    sys::host,
+    sys::{host, mmap_array::Mapped},
     tables::{open::Tables, rule_maps},
 };
 
@@ -30,7 +34,11 @@ pub fn add<'a>(tables: &mut Tables, prefixes: impl Iterator<Item = &'a Source>) 
     }
     let (before, control) = (read(tables)?, tables.control()?);
     let (mut filter, mut lengths) = (before.clone(), Lengths(control.narrow_rules));
-    prefixes.for_each(|prefix| lengths = mark(&mut filter, lengths, prefix, &control));
+    let words = Words::of(tables)?;
+    prefixes.for_each(|prefix| {
+        fine_filter::places(prefix, &control.seed, |index, bits| words.add(index, bits));
+        lengths = mark(&mut filter, lengths, prefix, &control);
+    });
     if filter != before {
         write(tables, &filter)?;
     }
@@ -57,22 +65,52 @@ pub fn renew(tables: &mut Tables) -> Result<(), Error> {
 fn renew_from(tables: &mut Tables, sources: &[(Source, Rule)], prefixes: &[(Source, Rule)]) -> Result<(), Error> {
     let control = tables.control()?;
     let (mut filter, mut lengths) = (Box::<Filter>::default(), Lengths::default());
-    let rules = sources.iter().chain(prefixes).map(|(source, _)| source);
-    rules.for_each(|source| lengths = mark(&mut filter, lengths, source, &control));
+    let mut fine = vec![0; fine_filter::WORDS];
+    let mut mark = |source: &Source| {
+        fine_filter::places(source, &control.seed, |index, bits| fine[index] |= bits);
+        lengths = mark(&mut filter, lengths, source, &control);
+    };
+    sources.iter().chain(prefixes).for_each(|(source, _)| mark(source));
     if has_lists(tables)? {
         let addresses = tables.lists.addresses()?.into_iter().map(|(address, _)| Source::v4(address.to_ne_bytes()));
         let listed = addresses.chain(tables.lists.prefixes()?.into_iter().map(|(prefix, _)| prefix));
-        listed.for_each(|source| lengths = mark(&mut filter, lengths, &source, &control));
+        listed.for_each(|source| mark(&source));
     }
     if control.narrow_rules != 0 {
         // A ban outlasts the rule by which its source was a part of another.
         let now = host::now();
         let bans = tables.bans()?.all().into_iter();
         let narrow = bans.filter(|(source, ban)| is_narrow(source, control.ipv6_prefix) && now < ban.expires);
-        narrow.for_each(|(source, _)| lengths = mark(&mut filter, lengths, &source, &control));
+        narrow.for_each(|(source, _)| mark(&source));
     }
+    // A group of a rule that stays has its bits before and afterwards.
+    let words = Words::of(tables)?;
+    fine.into_iter().enumerate().for_each(|(index, word)| words.set(index, word));
     write(tables, &filter)?;
     write_lengths(tables, lengths)
+}
+
+/// The words of the second filter, which packets read meanwhile. Only the holder of the lock writes them.
+struct Words(Mapped<u64>);
+
+impl Words {
+    fn of(tables: &Tables) -> Result<Self, Error> {
+        Mapped::to_write(tables.fine_filter.open()?.map()).map(Self)
+    }
+
+    fn add(&self, index: usize, bits: u64) {
+        self.set(index, self.0.get(index).unwrap_or_default() | bits);
+    }
+
+    fn set(&self, index: usize, word: u64) {
+        let Some(place) = self.0.place(index) else { return };
+        // SAFETY: the entry is aligned, lies within the mapping, and is a word for everybody who reads it.
+        let place = unsafe { AtomicU64::from_ptr(place) };
+        if place.load(Ordering::Relaxed) != word {
+            // Before the rule that needs it.
+            place.store(word, Ordering::Release);
+        }
+    }
 }
 
 /// Marks a prefix in the filter. Returns the list with its length, if it is narrow.

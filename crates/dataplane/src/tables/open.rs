@@ -76,6 +76,8 @@ pub struct Tables {
     pub levels: Table<Array<MapData, Levels>>,
     /// The one entry with the sources that rules may match. It is written as a whole.
     pub rule_filter: Table<Array<MapData, Filter>>,
+    /// Words with bits of smaller groups of sources.
+    pub fine_filter: Table<Array<MapData, u64>>,
     /// One entry for each CPU.
     pub cpus: Table<PerCpuArray<MapData, Cpu>>,
     /// Number of buckets that were created.
@@ -192,6 +194,7 @@ impl Tables {
             front: origin.table(names::FRONT)?,
             levels: origin.table(names::LEVELS)?,
             rule_filter: origin.table(names::RULE_FILTER)?,
+            fine_filter: origin.table(names::FINE_FILTER)?,
             cpus: origin.table(names::CPUS)?,
             created: origin.table(names::CREATED)?,
             learned_rate: origin.table(names::LEARNED_RATE)?,

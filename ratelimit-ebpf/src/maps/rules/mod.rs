@@ -24,6 +24,7 @@ use aya_ebpf::{
 use ratelimit_common::{
     identity::{
         filter::Filter,
+        fine_filter,
         source::{PrefixKey, Source},
     },
     limits::policy::{Policy, PolicyId},
@@ -31,7 +32,14 @@ use ratelimit_common::{
     rules::{comment::Comment, rule::Rule},
 };
 
-use crate::bpf::map_flags::NO_PREALLOC;
+use crate::{
+    bpf::{
+        atomic::Word,
+        map_flags::{ALIGNED, NO_PREALLOC},
+        verifier::given,
+    },
+    maps::control,
+};
 
 /// See [`names::SOURCE_RULES`].
 #[btf_map]
@@ -48,6 +56,10 @@ pub static COMMENTS: HashMap<Source, Comment, { names::COMMENTS_MAX as usize }, 
 /// See [`names::RULE_FILTER`].
 #[btf_map]
 pub static RULE_FILTER: Array<Filter, 1> = Array::new();
+
+/// See [`names::FINE_FILTER`].
+#[btf_map]
+pub static FINE_FILTER: Array<Word, { fine_filter::WORDS }, ALIGNED> = Array::new();
 
 /// See [`names::POLICIES`].
 #[btf_map]
@@ -111,7 +123,15 @@ pub fn filter() -> Option<&'static Filter> {
 #[inline(always)]
 #[must_use]
 pub fn may_match(source: &Source) -> bool {
-    RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(source))
+    RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(source)) && is_in_fine_group(source) != 0
+}
+
+/// Returns whether a rule may match a source in a group of the first filter.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn is_in_fine_group(source: *const Source) -> u32 {
+    let (Some(source), Some(control)) = (given(source), control::get()) else { return 1 };
+    u32::from(fine_filter::concerns(source, &control.seed, |index| FINE_FILTER.get(index as u32).map(Word::load)))
 }
 
 #[cfg(test)]

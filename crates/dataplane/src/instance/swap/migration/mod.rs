@@ -38,7 +38,7 @@ use crate::{
         loader::{self, Settings},
         programs::Programs,
     },
-    sys::{bpf::raw::RawMap, host},
+    sys::{bpf::raw::RawMap, host, mmap_array::Mapped},
 };
 use layout::{Layout, Maps, bytes, from_bytes, read};
 
@@ -131,6 +131,9 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps, raw_ip: 
         }
     }
     mark_parts(stage)?;
+    if !before.contains_key(names::FINE_FILTER) {
+        mark_groups(stage)?;
+    }
     copy_unmoved(pins, &place, before, known)?;
     let control = RawMap::from_pin(&stage.path(names::CONTROL))?;
     let mut entry: Control = read(&control)?;
@@ -183,6 +186,17 @@ fn mark_parts(stage: &Stage<'_>) -> Result<(), Error> {
         marked.add_all_parts();
         control.put(&0u32.to_ne_bytes(), bytes(&entry))?;
         filter.put(&0u32.to_ne_bytes(), bytes(&marked))?;
+    }
+    Ok(())
+}
+
+/// Makes a rule concern every source, until the filter is rebuilt. Layouts before 24 had no such filter.
+fn mark_groups(stage: &Stage<'_>) -> Result<(), Error> {
+    let map = MapData::from_pin(stage.path(names::FINE_FILTER)).tried(names::FINE_FILTER)?;
+    let words = Mapped::<u64>::to_write(&map)?;
+    for place in (0..words.len()).filter_map(|index| words.place(index)) {
+        // SAFETY: the entry lies within the mapping, and no program runs with this map yet.
+        unsafe { place.write(u64::MAX) };
     }
     Ok(())
 }
