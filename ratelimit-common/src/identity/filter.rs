@@ -1,6 +1,6 @@
 //! The filter of sources that a rule may match: a bit for each IPv4 /16, and for each of as many groups of IPv6 /32.
 //!
-//! One rule makes its whole group look rules up. A rule for a short IPv6 prefix affects every group.
+//! One rule lets its whole group through to the [second filter](crate::identity::fine_filter). A rule for a short IPv6 prefix affects every group.
 //!
 //! Further bits tell which prefixes may have a [narrow](crate::identity::narrow) rule, by a keyed hash.
 

@@ -50,8 +50,9 @@ pub const NOT_LOOKED_UP: u32 = 1;
 pub const OF_A_PEER: u32 = 2;
 
 const COST_SHIFT: u32 = 24;
-/// The longest frame that the kernel joins has 524,280 bytes (`GSO_MAX_SIZE`).
+/// The longest frame that the kernel joins has 524,280 bytes and its headers (`GSO_MAX_SIZE`).
 const LENGTH_BITS: u32 = 20;
+const LENGTH_MASK: u32 = (1 << LENGTH_BITS) - 1;
 
 /// What the lease of a packet's source has said so far. See [`crate::shares`].
 #[derive(Clone, Copy)]
@@ -78,7 +79,8 @@ impl Context {
     #[inline(always)]
     #[must_use]
     pub fn new(source: Source, now: u64, [length, cost]: [u32; 2], interface: u32) -> Self {
-        let (resolution, sizes, reason) = (Resolution::NOTHING, length | cost << COST_SHIFT, Reason::WithinLimit);
+        let (resolution, sizes, reason) =
+            (Resolution::NOTHING, length & LENGTH_MASK | cost << COST_SHIFT, Reason::WithinLimit);
         Self { source, hash: 0, now, refusal_hash: 0, tick: now, resolution, reason, sizes, interface, own: NOT_OWN }
     }
 
@@ -121,7 +123,7 @@ impl Context {
     #[inline(always)]
     #[must_use]
     pub fn length(&self) -> u32 {
-        self.sizes & ((1 << LENGTH_BITS) - 1)
+        self.sizes & LENGTH_MASK
     }
 
     /// Notes what the lease of the source has said. It is noted once.

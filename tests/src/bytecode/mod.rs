@@ -270,12 +270,17 @@ impl Bytecode {
         self.tables.buckets.open().unwrap().get(&source, 0).ok()
     }
 
-    /// Returns whether the program looks rules up for a source.
-    #[must_use]
-    pub fn concerns(&self, source: &Source) -> bool {
-        let (seed, fine) = (self.tables.control().unwrap().seed, self.tables.fine_filter.open().unwrap());
-        self.tables.rule_filter.open().unwrap().get(&0, 0).unwrap().concerns(source)
-            && fine_filter::concerns(source, &seed, |index| fine.get(&(index as u32), 0).ok())
+    /// Reads the two filters that tell whether a rule may match a source. Both must say so.
+    ///
+    /// # Panics
+    ///
+    /// If the kernel refuses.
+    pub fn filters(&self) -> impl Fn(&Source) -> [bool; 2] + use<> {
+        let first = Box::new(self.tables.rule_filter.open().unwrap().get(&0, 0).expect("cannot read a filter"));
+        let fine = self.tables.fine_filter.open().unwrap().iter();
+        let fine: Vec<u64> = fine.collect::<Result<_, _>>().expect("cannot read a filter");
+        let seed = self.tables.control().expect("cannot read the control map").seed;
+        move |source| [first.concerns(source), fine_filter::concerns(source, &seed, |index| fine.get(index).copied())]
     }
 
     /// Sets the admission budget to `per_second` on each CPU and returns how many buckets were possible.

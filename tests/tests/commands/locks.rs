@@ -24,7 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Starts a process that takes the lock of a path and keeps it.
 fn hold(sandbox: &Sandbox, path: &str) -> Process {
-    hold_with(sandbox, path, &["sleep", "1000"])
+    let holder = hold_with(sandbox, path, &["sleep", "1000"]);
+    // Until then, it makes progress.
+    let file = format!("/proc/{}/stat", holder.child.id());
+    wait_until("the holder sleeps", || fs::read_to_string(&file).is_ok_and(|stat| stat.contains("(sleep) S")));
+    holder
 }
 
 /// Starts a process that takes the lock of a path, and then runs these words.

@@ -18,7 +18,7 @@ use crate::{
     Error,
     error::Tried as _,
     rules::rule_key::is_narrow,
-    sys::{host, mmap_array::Mapped},
+    sys::{host, mmap_array::Mapped, rcu},
     tables::{open::Tables, rule_maps},
 };
 
@@ -63,6 +63,9 @@ pub fn renew(tables: &mut Tables) -> Result<(), Error> {
 }
 
 fn renew_from(tables: &mut Tables, sources: &[(Source, Rule)], prefixes: &[(Source, Rule)]) -> Result<(), Error> {
+    // A packet that has read a part of the filters before a rule took the place of another must not read the rest without
+    // the bits of the old one.
+    rcu::wait();
     let control = tables.control()?;
     let (mut filter, mut lengths) = (Box::<Filter>::default(), Lengths::default());
     let mut fine = vec![0; fine_filter::WORDS];
@@ -95,7 +98,12 @@ struct Words(Mapped<u64>);
 
 impl Words {
     fn of(tables: &Tables) -> Result<Self, Error> {
-        Mapped::to_write(tables.fine_filter.open()?.map()).map(Self)
+        let words = Mapped::to_write(tables.fine_filter.open()?.map())?;
+        if words.len() != fine_filter::WORDS {
+            let detail = "it has another size".to_owned();
+            return Err(Error::Bpf { what: "cannot write the second filter of rules", detail });
+        }
+        Ok(Self(words))
     }
 
     fn add(&self, index: usize, bits: u64) {
@@ -106,9 +114,9 @@ impl Words {
         let Some(place) = self.0.place(index) else { return };
         // SAFETY: the entry is aligned, lies within the mapping, and is a word for everybody who reads it.
         let place = unsafe { AtomicU64::from_ptr(place) };
+        // The system call that writes the rule comes afterwards.
         if place.load(Ordering::Relaxed) != word {
-            // Before the rule that needs it.
-            place.store(word, Ordering::Release);
+            place.store(word, Ordering::SeqCst);
         }
     }
 }

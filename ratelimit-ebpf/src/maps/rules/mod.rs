@@ -126,7 +126,7 @@ pub fn may_match(source: &Source) -> bool {
     RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(source)) && is_in_fine_group(source) != 0
 }
 
-/// Returns whether a rule may match a source in a group of the first filter.
+/// Returns whether a rule may match a source that the first filter lets through.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn is_in_fine_group(source: *const Source) -> u32 {

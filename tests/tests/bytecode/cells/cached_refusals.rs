@@ -107,14 +107,14 @@ fn a_new_rule_applies_to_a_source_that_its_cell_admits() {
             let mut bytecode = Bytecode::with(crate::settings());
             bytecode.set_time(SECOND);
             bytecode.set("default", per_second(1_000, 1_000));
-            assert!(!bytecode.concerns(&source));
+            assert_eq!(bytecode.filters()(&source), [false; 2]);
             bytecode.repeat(&frame, 100);
             assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
             for (policy, reason) in [(Policy::DENIED, Reason::Denied), (Policy::ALLOWED, Reason::Allowed)] {
                 bytecode.set(target, policy);
                 assert_eq!(bytecode.reason(&frame), reason, "{target}");
                 bytecode.delete(target);
-                assert!(!bytecode.concerns(&source));
+                assert_eq!(bytecode.filters()(&source), [false; 2]);
                 assert_eq!(bytecode.reason(&frame), Reason::WithinLimit, "{target}");
             }
         }

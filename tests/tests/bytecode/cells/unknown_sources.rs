@@ -212,7 +212,7 @@ fn a_cell_holds_two_sources_and_candidates_are_replaced() {
     assert!([one, late].iter().all(|address| known.iter().any(|known| known.is(hash(*address)))));
 }
 
-/// So each of the larger cells has free places at once, in the middle of a flood.
+/// A larger number of cells gives free places at once, also during a flood.
 #[test]
 fn a_known_source_moves_to_one_of_the_cells_into_which_its_cell_is_divided() {
     let few = limited(1_000_000, 1 << 12);

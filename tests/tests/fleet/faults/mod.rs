@@ -113,7 +113,7 @@ fn a_server_that_loses_records_and_scripts() {
         }
         redis
     };
-    fault("lost records and scripts", 0, 0.9..=1.1, lose, |_, redis| redis);
+    assert_shared_soon(&fault("lost records and scripts", 0, 0.9..=1.1, lose, |_, redis| redis));
 }
 
 #[test]

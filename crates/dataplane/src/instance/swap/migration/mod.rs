@@ -131,7 +131,7 @@ fn prepare(pins: &Path, stage: &Stage<'_>, before: &Maps, known: &Maps, raw_ip: 
         }
     }
     mark_parts(stage)?;
-    if !before.contains_key(names::FINE_FILTER) {
+    if !stays(names::FINE_FILTER) {
         mark_groups(stage)?;
     }
     copy_unmoved(pins, &place, before, known)?;
@@ -190,7 +190,7 @@ fn mark_parts(stage: &Stage<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a rule concern every source, until the filter is rebuilt. Layouts before 24 had no such filter.
+/// Makes the program look rules up for every source, until the filter is rebuilt. Layouts before 24 had no such filter.
 fn mark_groups(stage: &Stage<'_>) -> Result<(), Error> {
     let map = MapData::from_pin(stage.path(names::FINE_FILTER)).tried(names::FINE_FILTER)?;
     let words = Mapped::<u64>::to_write(&map)?;
