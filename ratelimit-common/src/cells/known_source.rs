@@ -30,9 +30,9 @@ const LAST_MASK: u64 = (1 << LAST_BITS) - 1;
 const TENURE_MASK: u64 = 0x7f;
 const PROVEN_SHIFT: u32 = 31;
 const HASH_SHIFT: u32 = 32;
-/// The lowest bit of the hash in the word. Bits from here on that select the cell too tell where a source belongs when there
-/// are more cells. With 131,072 cells, 27 bits are left to tell sources of a cell apart, and 24 with a
-/// million cells.
+/// The lowest bit of the hash in the word. The lowest bits in the word also select the cell, so they tell to which cell a
+/// source belongs when there are more cells. With 131,072 cells, the other 27 bits tell the sources of a cell apart. With a
+/// million cells, 24 bits do.
 const FIRST_HASH_BIT: u32 = 12;
 
 /// Returns the second of a time in nanoseconds, in steps of 2³⁰ ns (1.07 s). Its 24 bits wrap after 208 days.

@@ -1,9 +1,11 @@
-//! The second filter of sources that a rule may match, for sources that the [first](crate::identity::filter) lets
-//! through: two bits for each IPv4 /24, and by a keyed hash two bits of a word for each IPv4 address and IPv6 /48, /32 and
-//! /16.
+//! The second filter of sources that a rule may match. It is asked for sources that the [first](crate::identity::filter)
+//! lets through. It has two bits for each IPv4 /24. A keyed hash selects two more for an IPv4 address or an IPv6 group.
 //!
-//! A long list of addresses marks every group of the first filter. A million addresses in random places mark 6 % of the
-//! IPv4 /24, and of other addresses in these, 6 % match by chance.
+//! Few rules mark few groups of the first filter. Then the program does not ask the second one, which lies in more memory
+//! than a CPU keeps close.
+//!
+//! A list of a million addresses in random places marks every group of the first filter, but 6 % of the IPv4 /24. Of other
+//! addresses in these /24, 6 % match by chance.
 
 use crate::identity::{
     class::ANY,
@@ -14,8 +16,13 @@ use crate::identity::{
 const IPV4_WORDS: usize = 1 << 19;
 /// Words with the bits that a hash selects.
 const HASHED_WORDS: usize = 1 << 17;
+/// Place of the word with the number of rules that [concern a part](is_for_part) of a group of the first filter.
+pub const RULES: usize = IPV4_WORDS + HASHED_WORDS;
 /// Words of the filter: 5 MB.
-pub const WORDS: usize = IPV4_WORDS + HASHED_WORDS;
+pub const WORDS: usize = RULES + 1;
+
+/// Number of such rules up to which the program does not ask the filter. They mark at most one in 64 groups of a family.
+pub const FEW_RULES: u64 = 1 << 10;
 
 /// Bits of the address in an IPv4 group.
 const IPV4_BITS: u8 = 24;
@@ -42,6 +49,12 @@ pub fn concerns(source: &Source, seed: &[u64; 4], word: impl Fn(usize) -> Option
     let group = u32::from_be(source.first_word()) >> (u32::BITS - u32::from(IPV4_BITS));
     let found = word(group as usize / GROUPS).map_or(FOR_PREFIXES, |word| word >> (group % GROUPS as u32 * 2));
     found & FOR_PREFIXES != 0 || found & FOR_ADDRESSES != 0 && has(u32::BITS as u8)
+}
+
+/// Returns whether a rule concerns only a part of a group of the first filter: an IPv4 /16 or an IPv6 /32.
+#[must_use]
+pub const fn is_for_part(prefix: &Source) -> bool {
+    prefix.prefix > if prefix.family == IPV4 { 16 } else { 32 }
 }
 
 /// Calls `mark` with the words that a rule for a prefix marks, and the bits in each.

@@ -36,8 +36,8 @@ use ratelimit_common::{
 };
 use ratelimit_dataplane::{
     program::loader::{self, Settings},
-    rules::{policies, spec::RuleSpec},
-    sys::link_type::FirstHeader,
+    rules::{filter, policies, spec::RuleSpec},
+    sys::{link_type::FirstHeader, mmap_array},
     tables::open::Tables,
 };
 use ratelimit_sandbox::Attached;
@@ -276,9 +276,10 @@ impl Bytecode {
     ///
     /// If the kernel refuses.
     pub fn filters(&self) -> impl Fn(&Source) -> [bool; 2] + use<> {
-        let first = Box::new(self.tables.rule_filter.open().unwrap().get(&0, 0).expect("cannot read a filter"));
-        let fine = self.tables.fine_filter.open().unwrap().iter();
-        let fine: Vec<u64> = fine.collect::<Result<_, _>>().expect("cannot read a filter");
+        let first = filter::read(&self.tables).expect("cannot read the first filter");
+        let fine = self.tables.fine_filter.open().expect("the program has no second filter");
+        let fine: Vec<u64> =
+            mmap_array::Mapped::of(fine.map()).expect("cannot read the second filter").iter().collect();
         let seed = self.tables.control().expect("cannot read the control map").seed;
         move |source| [first.concerns(source), fine_filter::concerns(source, &seed, |index| fine.get(index).copied())]
     }

@@ -34,11 +34,13 @@ pub fn add<'a>(tables: &mut Tables, prefixes: impl Iterator<Item = &'a Source>) 
     }
     let (before, control) = (read(tables)?, tables.control()?);
     let (mut filter, mut lengths) = (before.clone(), Lengths(control.narrow_rules));
-    let words = Words::of(tables)?;
+    let (words, mut rules) = (Words::of(tables)?, 0);
     prefixes.for_each(|prefix| {
-        fine_filter::places(prefix, &control.seed, |index, bits| words.add(index, bits));
+        fine_filter::places(prefix, &control.seed, |index, bits| words.set(index, words.get(index) | bits));
+        rules += u64::from(fine_filter::is_for_part(prefix));
         lengths = mark(&mut filter, lengths, prefix, &control);
     });
+    words.set(fine_filter::RULES, words.get(fine_filter::RULES).saturating_add(rules));
     if filter != before {
         write(tables, &filter)?;
     }
@@ -71,6 +73,7 @@ fn renew_from(tables: &mut Tables, sources: &[(Source, Rule)], prefixes: &[(Sour
     let mut fine = vec![0; fine_filter::WORDS];
     let mut mark = |source: &Source| {
         fine_filter::places(source, &control.seed, |index, bits| fine[index] |= bits);
+        fine[fine_filter::RULES] += u64::from(fine_filter::is_for_part(source));
         lengths = mark(&mut filter, lengths, source, &control);
     };
     sources.iter().chain(prefixes).for_each(|(source, _)| mark(source));
@@ -106,8 +109,8 @@ impl Words {
         Ok(Self(words))
     }
 
-    fn add(&self, index: usize, bits: u64) {
-        self.set(index, self.0.get(index).unwrap_or_default() | bits);
+    fn get(&self, index: usize) -> u64 {
+        self.0.get(index).unwrap_or_default()
     }
 
     fn set(&self, index: usize, word: u64) {

@@ -123,7 +123,13 @@ pub fn filter() -> Option<&'static Filter> {
 #[inline(always)]
 #[must_use]
 pub fn may_match(source: &Source) -> bool {
-    RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(source)) && is_in_fine_group(source) != 0
+    RULE_FILTER.get(0).is_none_or(|filter| filter.concerns(source)) && (are_few() || is_in_fine_group(source) != 0)
+}
+
+/// Returns whether the first filter is enough.
+#[inline(always)]
+fn are_few() -> bool {
+    FINE_FILTER.get(fine_filter::RULES as u32).is_some_and(|rules| rules.load() <= fine_filter::FEW_RULES)
 }
 
 /// Returns whether a rule may match a source that the first filter lets through.

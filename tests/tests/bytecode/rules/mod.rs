@@ -4,6 +4,7 @@ mod changing_parts;
 mod cost;
 mod covered;
 mod edited_lists;
+mod filters;
 mod largest_debt;
 pub(crate) mod lists;
 mod lookup;

@@ -1,8 +1,8 @@
 //! Changes of rules for packets in the pages, with a daemon.
 
-use std::path::Path;
+use std::{path::Path, time::Instant};
 
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, PEER_IPV4, Ratelimit, Sandbox, wait_until};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PATIENCE, PEER_IPV4, Ratelimit, Sandbox};
 
 use super::{
     Answer,
@@ -57,14 +57,13 @@ impl<'a> Stage<'a> {
     }
 
     fn preview(&self, fields: &str) -> String {
-        let mut answer = self.edge.post("/console/packets/preview", fields);
-        // On a slow machine, the daemon may not answer within the time that a page waits. Then nothing is previewed.
-        wait_until("a preview", || {
-            if answer.status == 503 {
-                answer = self.edge.post("/console/packets/preview", fields);
-            }
-            answer.status != 503
-        });
+        let preview = || self.edge.post("/console/packets/preview", fields);
+        let mut answer = preview();
+        // On a slow machine, the daemon may need more time than a page waits for it.
+        let begin = Instant::now();
+        while text(&answer).contains("it does not answer in time") && begin.elapsed() < PATIENCE {
+            answer = preview();
+        }
         assert_eq!(answer.status, 200, "{answer:?}");
         text(&answer).to_owned()
     }

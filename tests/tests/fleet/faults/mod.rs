@@ -27,14 +27,8 @@ const FAULT: f64 = 4.0;
 /// Hosts of each fleet.
 const COUNT: usize = 3;
 
-/// What a fault did.
-struct Seen {
-    /// Seconds from the end of the fault until the hosts shared again.
-    recovered: f64,
-}
-
-/// Breaks something under traffic, mends it, and measures. Before the fault, hosts share. Some seconds after it has begun,
-/// they admit a part of the limit that is in `during`, and after its end they share again.
+/// Breaks something under traffic and mends it. Before the fault, hosts share. Some seconds after it has begun, they admit
+/// a part of the limit that is in `during`, and two seconds after its end they share again.
 ///
 /// `lost` is the number of hosts that lose the engine. They are the first.
 fn fault<T>(
@@ -43,7 +37,7 @@ fn fault<T>(
     during: RangeInclusive<f64>,
     break_it: impl FnOnce(&Hosts, Redis) -> T,
     mend: impl FnOnce(&Hosts, T) -> Redis,
-) -> Seen {
+) {
     let _alone = alone();
     let hosts = Hosts::new(COUNT);
     let redis = hosts.redis(&[]);
@@ -71,18 +65,14 @@ fn fault<T>(
             assert!(is_told_once, "{name}: {lines:?}");
         }
         drop(redis);
-        Seen { recovered }
-    })
+        let most = scaled(Duration::from_secs(2)).as_secs_f64();
+        assert!(recovered <= most, "{name}: shared after {recovered} s of {most}");
+    });
 }
 
 /// The limits of all hosts apply during the fault, and the hosts share soon afterwards.
 fn local_then_shared<T>(name: &str, break_it: impl FnOnce(&Hosts, Redis) -> T, mend: impl FnOnce(&Hosts, T) -> Redis) {
-    assert_shared_soon(&fault(name, COUNT, 2.8..=3.1, break_it, mend));
-}
-
-fn assert_shared_soon(seen: &Seen) {
-    let most = scaled(Duration::from_secs(2)).as_secs_f64();
-    assert!(seen.recovered <= most, "shared after {} s of {most}", seen.recovered);
+    fault(name, COUNT, 2.8..=3.1, break_it, mend);
 }
 
 #[test]
@@ -113,7 +103,7 @@ fn a_server_that_loses_records_and_scripts() {
         }
         redis
     };
-    assert_shared_soon(&fault("lost records and scripts", 0, 0.9..=1.1, lose, |_, redis| redis));
+    fault("lost records and scripts", 0, 0.9..=1.1, lose, |_, redis| redis);
 }
 
 #[test]
@@ -180,7 +170,7 @@ fn one_host_that_is_cut_off_admits_its_own_limit_beside_the_others() {
             redis
         }
     };
-    assert_shared_soon(&fault("one host cut off", 1, 1.85..=2.1, cut(true), cut(false)));
+    fault("one host cut off", 1, 1.85..=2.1, cut(true), cut(false));
 }
 
 #[test]

@@ -74,7 +74,8 @@ fn insert_missing<V: Pod>(
 }
 
 /// Fills the cells of a map that no program uses yet, as far as there is room. Levels are raised again when no program
-/// charges the old cells. Of the cells into which one is divided, each gets its own known sources, if there were 4,096 cells or more.
+/// charges the old cells. Of the cells into which one is divided, each gets its own known sources, if there were 4,096
+/// cells or more.
 pub fn copy_cells(tables: &Tables, new: &MapData, with_known: bool) -> Result<(), Error> {
     let (old, scale) = (tables.front.open()?.map(), Scale::of(&tables.control()?));
     let (old, new) = (Mapped::<Cell>::of(old)?, Mapped::<Cell>::to_write(new)?);
