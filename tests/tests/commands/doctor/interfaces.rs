@@ -163,8 +163,9 @@ fn another_xdp_program_is_named() {
         format!("error eth0, other-program: has the XDP program \"pass\" (id {}, native)\n", sink.program_id());
     assert!(text.starts_with(&expected) && text.ends_with("\nfix: ratelimit attach eth0 --replace"), "{text}");
     // A program that another test starts meanwhile is a copy of this process for a moment, and holds it too.
-    let own = std::env::current_exe().unwrap();
-    assert!(text.contains(" Without it: process ") && text.contains(&format!(" ({}", own.display())), "{text}");
+    // Its name may be cut.
+    let own: String = std::env::current_exe().unwrap().to_str().unwrap().chars().take(30).collect();
+    assert!(text.contains(" Without it: process ") && text.contains(&format!(" ({own}")), "{text}");
     ratelimit.ok("attach eth0 --replace");
     assert_eq!(about(&ratelimit, "eth0", "eth0, native-xdp"), "ok eth0, native-xdp: attached, native (driver veth)");
     ratelimit.ok("detach --all");
