@@ -60,11 +60,33 @@ const fn top(meter: &Meter) -> Units {
     if meter.ceiling < MAX_DEBT / 2 { meter.ceiling * 2 } else { MAX_DEBT }
 }
 
-/// Returns the level of a cell with this debt after a packet of this cost, if the packet fits.
+/// Which part of the burst a cell admits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The cell's share. The source's own bucket has the rest.
+    Share,
+    /// The whole burst, for a source without a bucket that can get none. A new bucket would owe what the level shows above
+    /// the share, so it would decide the same.
+    Whole,
+}
+
+impl Part {
+    /// Returns this part of the burst of a limit.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of(self, meter: &Meter) -> Units {
+        match self {
+            Self::Share => meter.cell_share,
+            Self::Whole => meter.burst,
+        }
+    }
+}
+
+/// Returns the level of a cell with this debt after a packet of this cost, if the packet fits this part of the burst.
 #[inline(always)]
 #[must_use]
-pub const fn ask_cell(debt: Units, now: Units, cost: Units, meter: &Meter) -> Option<u64> {
-    if debt + cost <= meter.cell_share { Some(now.wrapping_add(debt + cost)) } else { None }
+pub const fn ask_cell(debt: Units, now: Units, cost: Units, part: Units) -> Option<u64> {
+    if debt + cost <= part { Some(now.wrapping_add(debt + cost)) } else { None }
 }
 
 /// Returns the part of a packet's cost that the own bucket pays when the cell's level shows this debt.
@@ -159,7 +181,7 @@ impl Stages {
     /// Decides about a packet, and charges it if it is admitted.
     pub fn decide(&mut self, now: Units, cost: Units, meter: &Meter) -> bool {
         let level_debt = level_debt(self.level, now, largest_debt(meter));
-        if let Some(level) = ask_cell(level_debt, now, cost, meter) {
+        if let Some(level) = ask_cell(level_debt, now, cost, Part::Share.of(meter)) {
             self.level = level;
             return true;
         }
@@ -174,6 +196,14 @@ impl Stages {
             return true;
         }
         false
+    }
+
+    /// Decides so about a packet of a source without a bucket that can get none.
+    pub fn decide_without_bucket(&mut self, now: Units, cost: Units, meter: &Meter) -> bool {
+        let level_debt = level_debt(self.level, now, largest_debt(meter));
+        let charged = ask_cell(level_debt, now, cost, Part::Whole.of(meter));
+        self.level = charged.unwrap_or(self.level);
+        charged.is_some()
     }
 }
 

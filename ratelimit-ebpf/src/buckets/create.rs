@@ -3,17 +3,23 @@
 //! `admission.failed` counts failed inserts. If another CPU inserted the same entry first, nothing is lost.
 
 use ratelimit_common::{
-    buckets::bucket::Resolution, identity::source::Source, limits::policy::Policy, maps::control::Control,
-    meters::stages, reason::Reason,
+    buckets::bucket::Resolution,
+    identity::source::Source,
+    limits::policy::{COARSE, Policy},
+    maps::control::Control,
+    meters::{gcra, stages},
+    reason::Reason,
 };
 
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings},
-    buckets::admission,
+    buckets::{admission, handover, start},
     cells::level,
     maps::{
         buckets::{self, Bucket},
+        cells,
         levels::Levels,
+        rules,
         sliding_logs::{self, SlidingLog},
     },
 };
@@ -61,13 +67,41 @@ pub fn sliding_log(key: &Source, policy: &Policy, control: &Control, tick: u64) 
     Ok(log)
 }
 
-/// Creates a bucket with the debt that the levels show above the cell's share. So neither a new source nor one whose
-/// bucket was evicted gains tokens.
+/// Creates the bucket of a source with this hash, unless another CPU was first. The caller looks for it afterwards. It
+/// owes what its levels show, or nothing if it has no policy, because another class is billed.
 #[inline(always)]
-pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
+pub fn of_source(source: &Source, hash: u64, resolution: Resolution, control: &Control, tick: u64) {
+    if settings::has_cells()
+        && let Some(policy) = rules::policy(resolution.policy())
+        && let Some(levels) = cells::levels(policy, hash)
+    {
+        let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, tick) };
+        from_levels(source, levels, policy, resolution, &clock);
+    } else {
+        buckets::insert(source, gcra::units(tick), gcra::units(tick), resolution, tick);
+    }
+    if settings::divides_bursts() {
+        start::spend(source, hash, resolution.0, tick);
+    }
+}
+
+/// Creates a bucket with the debt that the levels show above the cell's share, and returns it. So neither a new source nor
+/// one whose bucket was evicted gains tokens.
+#[inline(always)]
+pub fn from_levels(
+    source: &Source,
+    levels: &Levels,
+    policy: &Policy,
+    resolution: Resolution,
+    clock: &Clock<'_>,
+) -> Option<&'static Bucket> {
     let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);
     let (packets, second) = (handed(&levels.packets, &policy.packets), handed(&levels.second, &policy.second));
     buckets::insert(source, packets, second, resolution, clock.now());
+    let bucket = buckets::find(source)?;
+    // Another CPU that has found no bucket may have charged the levels since.
+    handover::raise(bucket, levels, policy, clock);
+    Some(bucket)
 }
 
 /// Returns whether the budget admits a new entry. Without cells there is no budget.

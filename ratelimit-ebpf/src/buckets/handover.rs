@@ -1,4 +1,5 @@
-//! Handover of debt from a cell to a bucket, when the cells' shares become smaller.
+//! Handover of debt from a cell to a bucket that exists: when the cells' shares become smaller, and when the cell has
+//! admitted packets above its share while the bucket was created.
 //!
 //! If packets of some service cost more than any packet before, the cells' shares shrink. The debt between the new
 //! share and the old one is in the cell only. `Control::cell_shares_since` names the generation from which on the
@@ -13,7 +14,7 @@
 use ratelimit_common::{
     buckets::bucket::Resolution,
     identity::source::Source,
-    limits::policy::COARSE,
+    limits::policy::{COARSE, Policy},
     maps::control::Control,
     meters::{meter::Meter, stages, state},
 };
@@ -23,7 +24,9 @@ use crate::{
     cells::level,
     maps::{
         buckets::{self, Bucket},
-        cells, rules,
+        cells,
+        levels::Levels,
+        rules,
     },
 };
 
@@ -45,6 +48,14 @@ pub fn follow(
     }
 }
 
+/// Charges a bucket with the debt of its levels above the share, as if it were created now.
+#[inline(always)]
+pub fn raise(bucket: &Bucket, levels: &Levels, policy: &Policy, clock: &Clock<'_>) {
+    let (control, now) = (clock.control(), clock.now());
+    raise_state(&raw const levels.packets, &raw const bucket.packets, &raw const policy.packets, control, now);
+    raise_state(&raw const levels.second, &raw const bucket.second, &raw const policy.second, control, now);
+}
+
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn follow_shares(bucket: *const Bucket, hash: u64, control: *const Control, resolution: u64, tick: u64) -> u32 {
@@ -58,8 +69,7 @@ fn follow_shares(bucket: *const Bucket, hash: u64, control: *const Control, reso
         && let Some(levels) = cells::levels(policy, hash)
     {
         let now = if policy.flags & COARSE == 0 { Clock::read(control).now() } else { tick };
-        raise_state(&raw const levels.packets, &raw const bucket.packets, &raw const policy.packets, control, now);
-        raise_state(&raw const levels.second, &raw const bucket.second, &raw const policy.second, control, now);
+        raise(bucket, levels, policy, &Clock::of(control, now));
     }
     0
 }

@@ -20,3 +20,4 @@ pub mod parents;
 pub mod source_bucket;
 pub mod stages;
 pub mod windowed;
+pub mod without_bucket;

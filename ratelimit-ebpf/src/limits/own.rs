@@ -6,7 +6,7 @@ use crate::{
     bpf::settings,
     buckets::start,
     cells::level,
-    limits::{cells::Cells, source_bucket, stages::charged, windowed},
+    limits::{cells::Cells, source_bucket, stages::charged, windowed, without_bucket},
     maps::{buckets::Bucket, exchange::Charge, levels::Levels, sliding_logs, this_cpu::OWN},
     meters::{sliding_log, token_bucket, window},
     packet::context::Context,
@@ -48,12 +48,14 @@ pub fn ask(
     };
     let is_spent = settings::divides_bursts() && start::is_spent(context, control, cells.levels);
     let charge = if is_spent { Charge::Refused } else { level::ask(cells.levels, policy, &clock, context) };
-    context.reason = match charge {
-        Charge::Paid => Reason::WithinLimit,
-        Charge::Refused => {
-            return source_bucket::ask(context, control, policy, cells.levels, bucket);
+    if charge == Charge::Refused {
+        let bucket = source_bucket::ask(context, control, policy, cells.levels, bucket);
+        if context.reason == Reason::NotAdmitted {
+            context.reason = without_bucket::ask(context, control, cells.levels);
         }
-    };
+        return bucket;
+    }
+    context.reason = Reason::WithinLimit;
     let Levels { packets, second } = cells.levels;
     // Added and not exclusive-or'd, which would cancel out the time that both levels follow.
     if samples::is_due(context.hash, packets.load().wrapping_add(second.load())) {

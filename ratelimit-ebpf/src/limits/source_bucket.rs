@@ -3,6 +3,7 @@
 use ratelimit_common::{
     limits::policy::{COARSE, Policy},
     maps::control::Control,
+    meters::stages::Part,
     reason::Reason,
 };
 
@@ -38,25 +39,28 @@ pub fn ask(
         found = buckets::find(&context.source);
     }
     if found.is_none() {
-        if !admission::admits(control, policy, context.tick) {
+        let is_admitted = admission::admits(control, policy, context.tick);
+        // The bucket may be one that was not used for long. A full cell needs no look-up, as most are in a flood.
+        if !may_be_there
+            && (is_admitted || level::have_room(levels, policy, &clock, context.amounts(policy), Part::Whole))
+        {
+            found = buckets::find(&context.source);
+        }
+        if found.is_none() && !is_admitted {
             context.reason = Reason::NotAdmitted;
             return None;
         }
-        if !may_be_there {
-            // The bucket may be one that was not used for long.
-            found = buckets::find(&context.source);
-        }
     }
     if found.is_none() {
-        create::from_levels(&context.source, levels, policy, context.resolution, &clock);
+        context.reason = Reason::TableFull;
+        let bucket = create::from_levels(&context.source, levels, policy, context.resolution, &clock)?;
         if settings::divides_bursts() {
             start::spend(&context.source, context.hash, context.resolution.0, context.tick);
         }
-        context.reason = Reason::TableFull;
-        found = buckets::find(&context.source);
         let passed =
             if policy.ban.time == 0 { passed_before(policy, levels, &clock, context.amounts(policy)) } else { 0 };
-        found?.counts.count_passed(context.tick, passed, passed.wrapping_mul(u64::from(context.length())));
+        bucket.counts.count_passed(context.tick, passed, passed.wrapping_mul(u64::from(context.length())));
+        found = Some(bucket);
     }
     let bucket = found?;
     bucket_filter::note(context.hash);

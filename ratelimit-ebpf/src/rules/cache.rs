@@ -9,20 +9,15 @@
 use ratelimit_common::{
     buckets::bucket::Resolution,
     identity::{class::Classes, source::Source},
-    limits::policy::COARSE,
     maps::control::Control,
-    meters::gcra,
     reason::Reason,
 };
 
 use crate::{
-    bpf::{clock::Clock, control, settings},
-    buckets::{admission, create, handover, start},
+    bpf::{control, settings},
+    buckets::{admission, create, handover},
     cells::bucket_filter,
-    maps::{
-        buckets::{self, Bucket},
-        cells, rules,
-    },
+    maps::buckets::{self, Bucket},
     packet::context::Context,
     rules::lookup,
 };
@@ -89,36 +84,20 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
     if redirected != Resolution::NONE {
         resolution = resolution.in_generation(redirected.generation());
     }
-    let (bucket, drained) = (buckets::find(source), gcra::units(now));
-    match bucket {
+    // Without cells, nothing needs the hash.
+    let hash = if settings::has_cells() { source.hash(&control.seed) } else { 0 };
+    match buckets::find(source) {
         Some(bucket) => {
-            handover::follow(source, bucket, source.hash(&control.seed), resolution, control, now);
+            handover::follow(source, bucket, hash, resolution, control, now);
             buckets::cache(source, bucket, bucket.resolved(), resolution);
         }
-        None if !settings::has_cells() => {
-            buckets::insert(source, drained, drained, resolution, now);
-            if settings::divides_bursts() {
-                start::spend(source, 0, resolution.0, now);
-            }
-        }
-        None if admission::admits_record(control, now) => {
-            let policy = rules::policy(resolution.policy());
-            match policy.and_then(|policy| Some((policy, cells::levels(policy, source.hash(&control.seed))?))) {
-                Some((policy, levels)) => {
-                    let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, now) };
-                    create::from_levels(source, levels, policy, resolution, &clock);
-                    if settings::divides_bursts() {
-                        start::spend(source, source.hash(&control.seed), resolution.0, now);
-                    }
-                }
-                // Another class is billed, so this one owes nothing.
-                None => buckets::insert(source, drained, drained, resolution, now),
-            }
+        None if !settings::has_cells() || admission::admits_record(control, now) => {
+            create::of_source(source, hash, resolution, control, now);
         }
         None => {}
     }
     if settings::has_cells() {
-        bucket_filter::note(source.hash(&control.seed));
+        bucket_filter::note(hash);
     }
     resolution
 }

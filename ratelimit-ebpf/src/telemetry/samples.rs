@@ -3,17 +3,14 @@
 //! One of 256 admitted packets is recorded in the source's bucket. A source without a limit is counted exactly while it
 //! has a bucket.
 
-use ratelimit_common::{
-    maps::control::{Control, SAMPLE_RATE},
-    meters::gcra,
-};
+use ratelimit_common::maps::control::{Control, SAMPLE_RATE};
 
 use crate::{
     bpf::{
         random, settings,
         verifier::{given, key},
     },
-    buckets::{admission, start},
+    buckets::{admission, create},
     cells::bucket_filter,
     maps::buckets,
     packet::context::Context,
@@ -47,12 +44,7 @@ fn record_packets(context: *const Context, control: *const Control, packets: u64
     let source = key(&context.source);
     let mut found = buckets::find(&source);
     if found.is_none() && settings::is_on(&settings::SAMPLE_ON) && admission::admits_record(control, context.tick) {
-        let now = gcra::units(context.now);
-        // The own bucket owes nothing for packets within the cell's share.
-        buckets::insert(&source, now, now, context.resolution, context.tick);
-        if settings::divides_bursts() {
-            start::spend(&source, context.hash, context.resolution.0, context.tick);
-        }
+        create::of_source(&source, context.hash, context.resolution, control, context.tick);
         found = buckets::find(&source);
     }
     if let Some(bucket) = found {

@@ -29,6 +29,8 @@ struct Schedule {
     packets: Vec<(Units, Units)>,
     /// Before which of them the own bucket is evicted.
     evictions: Vec<bool>,
+    /// At which of them the budget admits no new bucket.
+    spent: Vec<bool>,
 }
 
 fn meter() -> impl Strategy<Value = (Meter, bool)> {
@@ -52,8 +54,14 @@ fn schedule() -> impl Strategy<Value = Schedule> {
         let cost = length.prop_map(move |length| meter.cost_of(if of_bytes { length } else { 1 }));
         // As the clock: times are even.
         let packets = prop::collection::vec((gap.prop_map(|gap| gap & !1), cost), count);
-        (packets, prop::collection::vec(prop::bool::weighted(0.1), count))
-            .prop_map(move |(packets, evictions)| Schedule { meter, start, packets, evictions })
+        let times = move |share| prop::collection::vec(prop::bool::weighted(share), count);
+        (packets, times(0.1), times(0.5)).prop_map(move |(packets, evictions, spent)| Schedule {
+            meter,
+            start,
+            packets,
+            evictions,
+            spent,
+        })
     })
 }
 
@@ -61,17 +69,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn alone_in_its_cell_a_source_has_one_token_bucket(Schedule { meter, start, packets, evictions } in schedule()) {
+    fn alone_in_its_cell_a_source_has_one_token_bucket(
+        Schedule { meter, start, packets, evictions, spent } in schedule(),
+    ) {
         // Whatever time it is: cells begin at zero.
         let mut stages = Stages { level: 0, own: None };
         let (mut plain, mut now) = (start, start);
         prop_assume!(level_debt(0, start, 4 * largest_debt(&meter)) == 0);
-        for ((gap, cost), is_evicted) in packets.into_iter().zip(evictions) {
+        for (((gap, cost), is_evicted), is_spent) in packets.into_iter().zip(evictions).zip(spent) {
             now = now.wrapping_add(gap);
             if is_evicted {
                 stages.own = None;
             }
-            let before = stages;
+            let (before, prior) = (stages, plain);
             let expected = match gcra::ask(plain, now, cost, meter.burst, meter.ceiling) {
                 Answer::Admit(next) => {
                     plain = next;
@@ -80,7 +90,17 @@ proptest! {
                 Answer::Refuse => false,
                 Answer::Cap(_) => return Err(TestCaseError::fail("no debt is larger than the limit makes")),
             };
-            prop_assert_eq!(stages.decide(now, cost, &meter), expected, "{:?} of {:?}", before, meter);
+            let is_admitted = match is_spent && stages.own.is_none() {
+                true => stages.decide_without_bucket(now, cost, &meter),
+                false => stages.decide(now, cost, &meter),
+            };
+            // Only a packet that costs more than the burst needs a bucket.
+            if is_spent && stages.own.is_none() && cost > meter.burst {
+                prop_assert!(!is_admitted);
+                plain = prior;
+                continue;
+            }
+            prop_assert_eq!(is_admitted, expected, "{:?} of {:?}", before, meter);
             // The level is the whole debt, and the own bucket has what is above the cell's part.
             let debt = gcra::debt(plain, now);
             prop_assert_eq!(level_debt(stages.level, now, largest_debt(&meter)), debt);

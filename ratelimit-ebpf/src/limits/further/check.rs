@@ -6,6 +6,7 @@ use ratelimit_common::{
     meters::{
         gcra::{self, Units},
         meter::Meter,
+        stages::Part,
     },
     reason::Reason,
 };
@@ -19,7 +20,6 @@ use crate::{
     },
     maps::{
         buckets,
-        levels::Levels,
         this_cpu::{LAST, payment::Payment},
     },
     meters::token_bucket,
@@ -54,11 +54,15 @@ fn check_further(context: *const Context, control: *const Control, which: u32, n
     let (Some(context), Some(control)) = (given(context), given(control)) else { return Reason::NoState };
     let Some(limit) = Further::of(context, control, which, now) else { return Reason::WithinLimit };
     let amounts = context.amounts(limit.policy);
-    if limit.levels.is_some_and(|levels| has_room(&limit, levels, amounts)) {
+    let has_room = |levels, part| level::have_room(levels, limit.policy, &limit.clock, amounts, part);
+    if limit.levels.is_some_and(|levels| has_room(levels, Part::Share)) {
         return Reason::WithinLimit;
     }
     let bucket = match limit.bucket(context.tick) {
         Ok(bucket) => bucket,
+        Err(Reason::NotAdmitted) if limit.levels.is_some_and(|levels| has_room(levels, Part::Whole)) => {
+            return Reason::WithinLimit;
+        }
         Err(reason) => return reason,
     };
     let Some(levels) = limit.levels else {
@@ -73,13 +77,6 @@ fn check_further(context: *const Context, control: *const Control, which: u32, n
     } else {
         Reason::WithinLimit
     }
-}
-
-#[inline(always)]
-fn has_room(Further { policy, clock, .. }: &Further<'_>, levels: &Levels, [one, amount]: [u32; 2]) -> bool {
-    let Policy { packets, second, .. } = policy;
-    level::has_room(&levels.packets, packets, clock, packets.cost_of(one))
-        && level::has_room(&levels.second, second, clock, second.cost_of(amount))
 }
 
 #[inline(always)]

@@ -44,11 +44,11 @@ fn with_one_a_second() -> (Bytecode, Vec<u8>) {
 }
 
 #[test]
-fn beyond_the_admission_budget_only_packets_above_the_cell_share_are_dropped() {
+fn beyond_the_admission_budget_a_source_alone_in_its_cell_gets_its_burst_and_no_more() {
     let (mut bytecode, first) = with_one_a_second();
     for number in 0..50 {
         let frame = frame(unknown_source(number));
-        for _ in 0..HALF {
+        for _ in 0..BURST {
             assert_eq!(bytecode.reason(&frame), Reason::WithinLimit);
         }
         for _ in 0..3 {
@@ -71,9 +71,9 @@ fn beyond_the_admission_budget_only_packets_above_the_cell_share_are_dropped() {
         }
     }
     assert_eq!((kept, given), (100, 10));
-    // Below its cell's share of the burst, a source needs no bucket.
+    // As long as its cell has room for the whole burst, a source needs no bucket.
     let newcomer = frame(unknown_source(200));
-    for _ in 0..HALF {
+    for _ in 0..BURST {
         assert_eq!(bytecode.reason(&newcomer), Reason::WithinLimit);
     }
     assert_eq!(bytecode.reason(&newcomer), Reason::NotAdmitted);
@@ -140,6 +140,54 @@ fn limits_on_the_precise_and_the_coarse_clock_share_one_admission_budget() {
     assert!((admissions..=admissions + admissions / 16 + 1).contains(&made), "{made}");
 }
 
+/// Sources that send half a burst and one packet each spend the budget. Others keep what they may send: hardly any shares its
+/// cell with a source of the flood.
+#[test]
+fn a_flood_of_half_a_burst_and_a_packet_takes_no_packet_of_others() {
+    stay_on_one_cpu();
+    let mut bytecode = Bytecode::with(Settings { admissions: 10, cells: 1 << 17, sample: false, ..crate::settings() });
+    bytecode.set_time(SECOND);
+    bytecode.set("default", per_second(RATE, BURST));
+    let honest: Vec<_> = (0..50).map(|number| frame(unknown_source(number))).collect();
+    let mut refused = 0;
+    for second in 1..=20u8 {
+        bytecode.set_time(u64::from(second) * SECOND);
+        for forged in 0..60u16 {
+            let [high, low] = forged.to_be_bytes();
+            bytecode.repeat(&frame([203, second, high, low]), HALF + 1);
+        }
+        for frame in &honest {
+            refused += (0..BURST).filter(|_| !bytecode.reason(frame).passes()).count();
+        }
+    }
+    // In all, 1,200 forged sources meet 50 others in 131,072 cells: about half a time. Each takes at most six packets.
+    assert!(refused <= 4 * (HALF as usize + 1), "{refused} of {} packets", 20 * 50 * BURST);
+    // The budget was spent in each second.
+    let made = of_cpus(&bytecode, |cpu| cpu.admitted);
+    assert!((190..=210).contains(&made), "{made}");
+}
+
+/// The filter of buckets forgets a bucket that was not used for long. The bucket still decides, and not the cell alone.
+#[test]
+fn beyond_the_admission_budget_a_bucket_that_was_not_used_for_long_gives_no_second_burst() {
+    let (mut bytecode, first) = with_one_a_second();
+    // Half a burst is owed again, in the bucket only as far as the cell shows it.
+    bytecode.set_time(SECOND + 600 * SECOND);
+    let other = frame(unknown_source(7));
+    gets_exactly_its_burst(&bytecode, &other);
+    for _ in 0..BURST {
+        assert_eq!(bytecode.reason(&first), Reason::WithinLimit);
+    }
+    assert!(!bytecode.reason(&first).passes());
+    // A second burst would pass if the cell had paid for the first one, while the bucket owed nothing.
+    bytecode.set_time(SECOND + 601 * SECOND);
+    for _ in 0..BURST {
+        assert_eq!(bytecode.reason(&first), Reason::WithinLimit);
+    }
+    assert!(!bytecode.reason(&first).passes());
+    assert_eq!(of_cpus(&bytecode, |cpu| cpu.admitted), 2);
+}
+
 /// With a budget of zero, the program creates no bucket and loses no rule.
 #[test]
 fn with_admission_budget_zero_cells_and_rules_still_apply() {
@@ -151,7 +199,7 @@ fn with_admission_budget_zero_cells_and_rules_still_apply() {
     for _ in 0..10 {
         assert_eq!(bytecode.reason(&denied), Reason::Denied);
     }
-    for _ in 0..HALF {
+    for _ in 0..BURST {
         assert_eq!(bytecode.reason(&other), Reason::WithinLimit);
     }
     assert_eq!(bytecode.reason(&other), Reason::NotAdmitted);
