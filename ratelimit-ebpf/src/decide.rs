@@ -5,7 +5,6 @@ mod peer;
 
 use aya_ebpf::programs::XdpContext;
 use ratelimit_common::{
-    identity::{class::Classes, source::Source},
     limits::policy::{self, DROP, Policy, SHADOW},
     maps::control::Control,
     reason::Reason,
@@ -25,33 +24,33 @@ use crate::{
         context::{Context, NOT_OWN, Unknown},
         verdict::Verdict,
     },
+    parse::outcome::Parsed,
     proofs::{self, ask::Proof},
     rules::cost,
 };
 
-/// Returns the verdict on a packet of `length` bytes from `address`.
+/// Returns the verdict on a packet of `length` bytes.
 #[inline(always)]
 #[must_use]
-pub fn decide<const ETHERNET: bool, const FRAGS: bool>(
+pub fn decide<const FRAGS: bool>(
     ctx: &XdpContext,
-    address: Source,
-    classes: Classes,
+    Parsed { source, classes, transport }: Parsed,
     length: u32,
     interface: u32,
 ) -> Verdict {
     let Some(control) = crate::maps::control::get() else { return Reason::NoState.into() };
     let now = Clock::coarse(control).now();
-    let mut context = Context::new(address, now, [length, cost::of(classes)], interface);
+    let mut context = Context::new(source, transport, now, [length, cost::of(classes)], interface);
     let found = match settings::has_cells() {
         true => find::with_cells(&mut context, control, classes),
         false => find::without_cells(&mut context, control, classes),
     };
     match found {
-        Ok((cells, bucket)) => by_policy::<ETHERNET, FRAGS>(ctx, &mut context, control, cells, bucket),
+        Ok((cells, bucket)) => by_policy::<FRAGS>(ctx, &mut context, control, cells, bucket),
         // A ban or a cached refusal that does not hold for own connections.
         Err(verdict) if !context.reason.passes() => {
-            let is_cached = context.own != NOT_OWN;
-            let is_spared = spare::ask::<ETHERNET, FRAGS>(ctx, &mut context, control) == Answer::Spared;
+            let is_cached = context.own() != NOT_OWN;
+            let is_spared = spare::ask::<FRAGS>(ctx, &mut context, control) == Answer::Spared;
             if settings::has_cells() && settings::spares_own() && is_cached {
                 peer::count(&context, is_spared);
             }
@@ -63,7 +62,7 @@ pub fn decide<const ETHERNET: bool, const FRAGS: bool>(
 
 /// Applies the policy. `bucket` is the source's own, if it was found before.
 #[inline(always)]
-fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
+fn by_policy<const FRAGS: bool>(
     ctx: &XdpContext,
     context: &mut Context,
     control: &Control,
@@ -77,7 +76,7 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
         policy::DENY => return by_rule(context, cells, bucket, Reason::Denied).into(),
         policy::BAN | policy::LISTED => {
             let refusal = if policy.kind == policy::BAN { Reason::Banned } else { Reason::Listed };
-            let reason = match spare::ask::<ETHERNET, FRAGS>(ctx, context, control) {
+            let reason = match spare::ask::<FRAGS>(ctx, context, control) {
                 Answer::Spared => Reason::OwnConnection,
                 Answer::OverRate | Answer::NotOwn => refusal,
             };
@@ -91,9 +90,9 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
         match unknown_sources::admit(control, cell, context.hash, context.tick) {
             Admission::Known => {}
             Admission::WithinRate => context.note_unknown(Unknown::WithinRate),
-            Admission::OverRate => match proofs::ask::ask::<ETHERNET, FRAGS>(ctx, context) {
+            Admission::OverRate => match proofs::ask::ask::<FRAGS>(ctx, context) {
                 Proof::Proven => {}
-                Proof::Nothing if spare::ask::<ETHERNET, FRAGS>(ctx, context, control) == Answer::Spared => {
+                Proof::Nothing if spare::ask::<FRAGS>(ctx, context, control) == Answer::Spared => {
                     return Reason::OwnConnection.into();
                 }
                 Proof::FirstSyn => context.note_unknown(Unknown::FirstSyn),
@@ -114,7 +113,7 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
     let bucket = limits::ask::ask(context, control, policy, cells, bucket);
     let reason = match context.reason.passes() {
         true => context.reason,
-        false => overrun::settle::<ETHERNET, FRAGS>(ctx, context, control, policy, cells, bucket),
+        false => overrun::settle::<FRAGS>(ctx, context, control, policy, cells, bucket),
     };
     let action = if settings::is_on(&settings::ACTIONS_ON) { policy.over_limit } else { DROP };
     if settings::limits_unknown() {
@@ -123,7 +122,7 @@ fn by_policy<const ETHERNET: bool, const FRAGS: bool>(
             unknown_sources::settle(context.hash, context.tick, passes);
         } else if settings::proves_tcp() && passes && context.is_unknown(Unknown::FirstSyn) {
             // The answer goes to an address that may be forged, so the limits of this address came first.
-            let is_answered = proofs::ask::answers::<FRAGS>(ctx);
+            let is_answered = proofs::ask::answers::<FRAGS>(ctx, context);
             return learned_rate::refused(if is_answered { Reason::SynCookie } else { Reason::OverUnknown }).into();
         }
     }

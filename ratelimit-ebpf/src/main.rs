@@ -84,11 +84,11 @@ mod program {
     fn run<const ETHERNET: bool, const FRAGS: bool>(ctx: &XdpContext) -> u32 {
         let (parsed, length) = if FRAGS { parse::<ETHERNET>(ctx) } else { parse_linear::<ETHERNET>(ctx) };
         let verdict = match parsed {
-            Ok(Parsed { source, classes }) => {
+            Ok(parsed) => {
                 // Only some settings need these three loads.
                 let matters = settings::is_on(&settings::INTERFACE_MATTERS);
                 let interface = if matters { ctx.ingress_ifindex() as u32 } else { 0 };
-                decide::decide::<ETHERNET, FRAGS>(ctx, source, classes, length, interface)
+                decide::decide::<FRAGS>(ctx, parsed, length, interface)
             }
             Err(Reason::LinkDiscovery) => link_discovery::decide(ctx).into(),
             Err(reason) => reason.into(),

@@ -57,7 +57,8 @@ pub fn repeat(cell: &Cell, context: &mut Context, control: &Control) -> Option<V
         return None;
     }
     if settings::spares_own() && refusal.is_of_a_peer() {
-        (context.reason, context.own) = (reason, OF_A_PEER);
+        context.reason = reason;
+        context.note_own(OF_A_PEER);
     } else {
         count(context, refusal);
     }

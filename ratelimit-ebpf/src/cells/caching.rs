@@ -92,7 +92,7 @@ fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason
     let left = if spares_own { left.min(SECOND) } else { left };
     let until = now.wrapping_add(wait.min(gcra::units(left)));
     let (action, precise, amount) = ((how >> 1) as u8 & 3, how & 1 != 0, (how >> AMOUNT_SHIFT) as u32);
-    let of_a_peer = spares_own && context.own >= OF_A_PEER;
+    let of_a_peer = spares_own && context.own() >= OF_A_PEER;
     let by_bytes = how >> BY_BYTES_SHIFT & 1 != 0;
     let refusal =
         CachedRefusal::new(Refusal { hash, generation, until, precise, of_a_peer, reason, by_bytes, action, amount });

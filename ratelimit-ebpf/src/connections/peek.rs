@@ -1,13 +1,7 @@
-//! Reads what decides about most packets of a flood, without a parser: protocol and local port of IPv4 packets without tags
-//! and options.
+//! Reads what decides about most packets of a flood: the local port, and whether a TCP packet opens a connection.
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
-use network_types::eth::EtherType;
-use ratelimit_common::{
-    identity::service::{TCP, UDP},
-    maps::control::Control,
-    reason::Reason,
-};
+use ratelimit_common::{maps::control::Control, reason::Reason};
 
 use crate::{
     bpf::settings,
@@ -22,18 +16,16 @@ use crate::{
     parse::{
         connection::{IS_TCP, kind_of},
         ports::{ACK, FLAGS, SYN},
+        transport::Transport,
     },
 };
 
 /// The packet has no connection that this host may have opened.
 const NONE: u32 = u32::MAX;
-/// Only the parser can tell.
+/// The ports lie in another buffer.
 const UNREAD: u32 = u32::MAX - 1;
 
-const ETHERNET: usize = 14;
-const IPV4: usize = 20;
-
-/// Answers for most packets of a flood. Others must be parsed.
+/// Answers for most packets of a flood. Of others, the whole connection must be read.
 #[inline(always)]
 pub(super) fn answer(kind: u32, source: &Found, context: &Context, control: &Control) -> Option<u32> {
     if source.is_peer {
@@ -76,32 +68,20 @@ pub(crate) fn may_prove(kind: u32) -> bool {
 /// Global, because LLVM would pass the bounds of the packet in place of the context, as numbers of 32 bits.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-pub(crate) fn peek_at_kind(ctx: *mut xdp_md, is_ethernet: u32) -> u32 {
-    if !settings::looks_up_sockets() {
+pub(crate) fn peek_at_kind(ctx: *mut xdp_md, transport: u32) -> u32 {
+    let transport = Transport(transport);
+    if !settings::looks_up_sockets() || transport.is_none() {
         return NONE;
     }
-    let packet = Packet::of(&XdpContext::new(ctx));
-    let kind = if is_ethernet != 0 { peek::<ETHERNET>(&packet) } else { peek::<0>(&packet) };
-    kind.unwrap_or(UNREAD)
+    peek(&Packet::of(&XdpContext::new(ctx)), transport).unwrap_or(UNREAD)
 }
 
-/// Returns the same for a packet whose network header begins at `IP`. All offsets are constants, for the verifier.
 #[inline(always)]
-fn peek<const IP: usize>(packet: &Packet) -> Option<u32> {
-    if IP == ETHERNET && u16::from_ne_bytes(*packet.header(ETHERNET - 2)?) != EtherType::Ipv4 as u16 {
-        return None;
+fn peek(packet: &Packet, transport: Transport) -> Option<u32> {
+    let [_, _, local @ ..] = *packet.header_behind::<[u8; 4]>(transport.begin())?;
+    if !transport.is_tcp() {
+        return Some(kind_of(0, local));
     }
-    let header: &[u8; IPV4 + 4] = packet.header(IP)?;
-    let [first, _, _, _, _, _, high, low, _, protocol, .., c, d] = *header;
-    if first != 0x45 || high & 0x1f | low != 0 {
-        return None;
-    }
-    if protocol == UDP {
-        return Some(kind_of(0, [c, d]));
-    }
-    if protocol != TCP {
-        return None;
-    }
-    let [flags] = *packet.header::<[u8; 1]>(IP + IPV4 + FLAGS)?;
-    Some(if flags & (SYN | ACK) == SYN { NONE } else { kind_of(IS_TCP, [c, d]) })
+    let [flags] = *packet.header_behind::<[u8; 1]>(transport.begin() + FLAGS)?;
+    Some(if flags & (SYN | ACK) == SYN { NONE } else { kind_of(IS_TCP, local) })
 }

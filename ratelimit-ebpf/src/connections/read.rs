@@ -8,6 +8,7 @@ use crate::{
     parse::{
         connection::{Connection, Found},
         outcome::Stop,
+        transport::Transport,
     },
 };
 
@@ -22,46 +23,46 @@ pub(crate) const FIRST_SYN: u32 = 3;
 
 /// Reads the connection of a frame that may have several buffers.
 #[inline(always)]
-pub(crate) fn several_buffers(ctx: *mut xdp_md, connection: &mut Connection, is_ethernet: bool) -> u32 {
-    match first_buffer(ctx, connection, is_ethernet) {
-        UNREAD => all_buffers(ctx, connection, is_ethernet),
+pub(crate) fn several_buffers(ctx: *mut xdp_md, connection: &mut Connection, transport: Transport) -> u32 {
+    match first_buffer(ctx, connection, transport) {
+        UNREAD => all_buffers(ctx, connection, transport),
         found => found,
     }
 }
 
 /// Reads the connection from the first of several buffers.
 #[inline(never)]
-fn first_buffer(ctx: *mut xdp_md, connection: &mut Connection, is_ethernet: bool) -> u32 {
-    read(&FirstBuffer::of(&XdpContext::new(ctx)), connection, is_ethernet)
+fn first_buffer(ctx: *mut xdp_md, connection: &mut Connection, transport: Transport) -> u32 {
+    read(&FirstBuffer::of(&XdpContext::new(ctx)), connection, transport)
 }
 
 /// Reads the connection from any of several buffers.
 #[inline(never)]
-fn all_buffers(ctx: *mut xdp_md, connection: &mut Connection, is_ethernet: bool) -> u32 {
-    read(&Scattered::of(&XdpContext::new(ctx)), connection, is_ethernet)
+fn all_buffers(ctx: *mut xdp_md, connection: &mut Connection, transport: Transport) -> u32 {
+    read(&Scattered::of(&XdpContext::new(ctx)), connection, transport)
 }
 
 /// Reads the connection from the only buffer.
 #[inline(always)]
-pub(crate) fn one_buffer(ctx: *mut xdp_md, connection: &mut Connection, is_ethernet: bool) -> u32 {
-    read_one_buffer(ctx, connection, u32::from(is_ethernet))
+pub(crate) fn one_buffer(ctx: *mut xdp_md, connection: &mut Connection, transport: Transport) -> u32 {
+    read_one_buffer(ctx, connection, transport.0)
 }
 
 /// Global, because LLVM would pass the bounds of the packet in place of the context, as numbers of 32 bits.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn read_one_buffer(ctx: *mut xdp_md, connection: *mut Connection, is_ethernet: u32) -> u32 {
+fn read_one_buffer(ctx: *mut xdp_md, connection: *mut Connection, transport: u32) -> u32 {
     if !settings::looks_up_sockets() {
         return NONE;
     }
     // SAFETY: the caller passes an exclusive reference, which the verifier takes for one that may be null.
     let Some(connection) = (unsafe { connection.as_mut() }) else { return NONE };
-    read(&Packet::of(&XdpContext::new(ctx)), connection, is_ethernet != 0)
+    read(&Packet::of(&XdpContext::new(ctx)), connection, Transport(transport))
 }
 
 #[inline(always)]
-fn read(frame: &impl Frame, connection: &mut Connection, is_ethernet: bool) -> u32 {
-    match connection.read(frame, is_ethernet) {
+fn read(frame: &impl Frame, connection: &mut Connection, transport: Transport) -> u32 {
+    match connection.read(frame, transport) {
         Ok(Found::Connection) => READ,
         Ok(Found::FirstSyn) => FIRST_SYN,
         Err(Stop::Unread) => UNREAD,

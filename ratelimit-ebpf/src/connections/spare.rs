@@ -35,20 +35,15 @@ const SPARED: u32 = OVER_RATE + 1;
 /// Answers for a packet that would be refused. Writes into the context what is known of its connection.
 #[inline(always)]
 #[must_use]
-pub fn ask<const ETHERNET: bool, const FRAGS: bool>(
-    ctx: &XdpContext,
-    context: &mut Context,
-    control: &Control,
-) -> Answer {
+pub fn ask<const FRAGS: bool>(ctx: &XdpContext, context: &mut Context, control: &Control) -> Answer {
     if !settings::spares_own() {
         return Answer::NotOwn;
     }
-    let is_ethernet = u32::from(ETHERNET);
     let answer = match FRAGS {
-        true => ask_of_several_buffers(ctx.ctx, context, control, is_ethernet),
-        false => ask_of_one_buffer(ctx.ctx, context, control, is_ethernet),
+        true => ask_of_several_buffers(ctx.ctx, context, control),
+        false => ask_of_one_buffer(ctx.ctx, context, control),
     };
-    context.own = answer;
+    context.note_own(answer);
     match answer {
         SPARED => Answer::Spared,
         OVER_RATE => Answer::OverRate,
@@ -58,33 +53,33 @@ pub fn ask<const ETHERNET: bool, const FRAGS: bool>(
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn ask_of_several_buffers(ctx: *mut xdp_md, context: *const Context, control: *const Control, is_ethernet: u32) -> u32 {
+fn ask_of_several_buffers(ctx: *mut xdp_md, context: *const Context, control: *const Control) -> u32 {
     let (Some(context), Some(control), true) = (given(context), given(control), settings::spares_own()) else {
         return NOT_OWN;
     };
-    let kind = peek::peek_at_kind(ctx, is_ethernet);
+    let kind = peek::peek_at_kind(ctx, context.transport().0);
     let Some(place) = peek::place(kind, context, control) else { return NOT_OWN };
     if let Some(answer) = peek::answer(kind, &place, context, control) {
         return answer;
     }
     let mut connection = Connection::new();
-    let found = read::several_buffers(ctx, &mut connection, is_ethernet != 0);
+    let found = read::several_buffers(ctx, &mut connection, context.transport());
     decide(ctx, found == READ, &mut connection, &place, context, control)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn ask_of_one_buffer(ctx: *mut xdp_md, context: *const Context, control: *const Control, is_ethernet: u32) -> u32 {
+fn ask_of_one_buffer(ctx: *mut xdp_md, context: *const Context, control: *const Control) -> u32 {
     let (Some(context), Some(control), true) = (given(context), given(control), settings::spares_own()) else {
         return NOT_OWN;
     };
-    let kind = peek::peek_at_kind(ctx, is_ethernet);
+    let kind = peek::peek_at_kind(ctx, context.transport().0);
     let Some(place) = peek::place(kind, context, control) else { return NOT_OWN };
     if let Some(answer) = peek::answer(kind, &place, context, control) {
         return answer;
     }
     let mut connection = Connection::new();
-    let found = read::one_buffer(ctx, &mut connection, is_ethernet != 0);
+    let found = read::one_buffer(ctx, &mut connection, context.transport());
     decide(ctx, found == READ, &mut connection, &place, context, control)
 }
 

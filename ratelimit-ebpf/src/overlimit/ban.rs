@@ -20,7 +20,7 @@ pub fn impose(context: &Context, control: &Control, policy: &Policy) {
     let now = Clock::read(control).now();
     let is_plain = policy.ban.after <= 1 && policy.ban.most <= policy.ban.time;
     let time = if is_plain {
-        if context.own == NOT_OWN { policy.ban.time } else { 0 }
+        if context.own() == NOT_OWN { policy.ban.time } else { 0 }
     } else {
         ban_history::count(context, control, now)
     };

@@ -37,7 +37,7 @@ fn count_offence(context: *const Context, control: *const Control, now: u64) -> 
     let mut are_enough = false;
     let is_counted = exchange::<FEW_TRIES>(&history.packets, |seen| {
         let drops = Drops(seen).one_more(now);
-        are_enough = drops.are_enough(ban) && context.own == NOT_OWN;
+        are_enough = drops.are_enough(ban) && context.own() == NOT_OWN;
         Some(if are_enough { 0 } else { drops.0 })
     });
     if !is_counted || !are_enough {

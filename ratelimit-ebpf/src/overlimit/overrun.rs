@@ -26,7 +26,7 @@ use crate::{
 /// Returns the final reason of a packet that its policy refuses. `bucket` is that of the source, if it has one.
 #[inline(always)]
 #[must_use]
-pub fn settle<const ETHERNET: bool, const FRAGS: bool>(
+pub fn settle<const FRAGS: bool>(
     ctx: &XdpContext,
     context: &mut Context,
     control: &Control,
@@ -46,7 +46,7 @@ pub fn settle<const ETHERNET: bool, const FRAGS: bool>(
         context.reason = Reason::WithinCapacity;
     }
     if !context.reason.passes() {
-        match spare::ask::<ETHERNET, FRAGS>(ctx, context, control) {
+        match spare::ask::<FRAGS>(ctx, context, control) {
             Answer::Spared => context.reason = Reason::OwnConnection,
             Answer::OverRate => return context.reason,
             Answer::NotOwn => {}
@@ -86,7 +86,7 @@ fn settle_refusal(
     if is_own(reason) {
         events::refused(context, given(refusals).filter(|_| settings::has_cells()), bucket, policy.over_limit);
         // A ban would outlast a rehearsal. Own connections fill the limit of their source without an offence.
-        let may_ban = settings::has_bans() && !settings::is_on(&settings::SHADOW_ON) && context.own < OF_A_PEER;
+        let may_ban = settings::has_bans() && !settings::is_on(&settings::SHADOW_ON) && context.own() < OF_A_PEER;
         if may_ban && policy.ban.time != 0 && windowed::is_certain(context, policy, bucket) {
             ban::impose(context, control, policy);
         }

@@ -13,6 +13,7 @@ use ratelimit_common::{
 use crate::{
     bpf::{clock::Clock, settings},
     maps::rules,
+    parse::transport::Transport,
 };
 
 /// One packet.
@@ -37,18 +38,18 @@ pub struct Context {
     sizes: u32,
     /// Index of the interface, where parents or capacities need it.
     pub interface: u32,
-    /// What is known of the packet's connection, only of packets that would be refused: [`NOT_OWN`],
-    /// [`NOT_LOOKED_UP`], or at least [`OF_A_PEER`].
-    pub own: u32,
+    /// The [`Transport`] of the packet, and [`Self::own`] in its three lowest bits.
+    connection: u32,
 }
 
-/// [`Context::own`]: this host has not opened it, as far as a look-up or the port tells, or own connections are not spared.
+/// [`Context::own()`]: this host has not opened it, as far as a look-up or the port tells, or own connections are not spared.
 pub const NOT_OWN: u32 = 0;
-/// [`Context::own`]: a budget for look-ups is spent, and the port is one from which this host opens connections.
+/// [`Context::own()`]: a budget for look-ups is spent, and the port is one from which this host opens connections.
 pub const NOT_LOOKED_UP: u32 = 1;
-/// [`Context::own`]: the source has connections that this host has opened.
+/// [`Context::own()`]: the source has connections that this host has opened.
 pub const OF_A_PEER: u32 = 2;
 
+const OWN_MASK: u32 = 7;
 const COST_SHIFT: u32 = 24;
 /// The longest frame that the kernel joins has 524,280 bytes and its headers (`GSO_MAX_SIZE`).
 const LENGTH_BITS: u32 = 20;
@@ -78,10 +79,32 @@ impl Context {
     /// Creates the context of a packet that arrived at `now` by the coarse clock, without a policy.
     #[inline(always)]
     #[must_use]
-    pub fn new(source: Source, now: u64, [length, cost]: [u32; 2], interface: u32) -> Self {
+    pub fn new(source: Source, transport: Transport, now: u64, [length, cost]: [u32; 2], interface: u32) -> Self {
         let (resolution, sizes, reason) =
             (Resolution::NOTHING, length & LENGTH_MASK | cost << COST_SHIFT, Reason::WithinLimit);
-        Self { source, hash: 0, now, refusal_hash: 0, tick: now, resolution, reason, sizes, interface, own: NOT_OWN }
+        let connection = transport.0 | NOT_OWN;
+        Self { source, hash: 0, now, refusal_hash: 0, tick: now, resolution, reason, sizes, interface, connection }
+    }
+
+    /// Returns where the connection of the packet is read.
+    #[inline(always)]
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        Transport(self.connection & !OWN_MASK)
+    }
+
+    /// Returns what is known of the packet's connection, only of packets that would be refused: [`NOT_OWN`],
+    /// [`NOT_LOOKED_UP`], or at least [`OF_A_PEER`].
+    #[inline(always)]
+    #[must_use]
+    pub fn own(&self) -> u32 {
+        self.connection & OWN_MASK
+    }
+
+    /// Notes what is known of the packet's connection.
+    #[inline(always)]
+    pub fn note_own(&mut self, own: u32) {
+        self.connection = self.connection & !OWN_MASK | own & OWN_MASK;
     }
 
     /// Returns the policy.

@@ -1,18 +1,14 @@
-//! The connection that a packet belongs to. Only packets that would be refused are read a second time for it.
+//! The connection that a packet belongs to. Only of packets that would be refused, ports and addresses are read for it.
 
-use network_types::{
-    eth::EtherType,
-    ip::{Ipv4Hdr, Ipv6Hdr},
-};
-use ratelimit_common::identity::service::{TCP, UDP};
+use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 
 use crate::{
     bpf::settings,
     packet::headers::Frame,
     parse::{
-        ethernet, ipv4, ipv6,
         outcome::Stop,
-        ports::{ACK, FLAGS, SYN, TCP_LENGTH, UDP_LENGTH},
+        ports::{ACK, FLAGS, SYN, TCP_LENGTH},
+        transport::Transport,
     },
 };
 
@@ -62,51 +58,53 @@ impl Connection {
         self.words.get(index).map_or(0, |word| unsafe { core::ptr::read_volatile(word) })
     }
 
-    /// Reads the connection of a packet that the [parser](crate::parse::parser) has accepted.
+    /// Reads the connection of a packet from where the [parser](crate::parse::parser) has found it.
     ///
     /// # Errors
     ///
     /// Returns [`Stop::Unread`] if the headers lie in other buffers.
     #[inline(always)]
-    pub fn read(&mut self, frame: &impl Frame, is_ethernet: bool) -> Result<Found, Stop> {
-        let (is_ipv6, offset) = network(frame, is_ethernet)?;
-        let headers = if is_ipv6 { ipv6::headers::<false>(frame, offset)? } else { ipv4::headers(frame, offset)? };
-        let Some(payload) = headers.payload else { return Ok(Found::Nothing) };
-        let (length, is_tcp) = match payload.protocol {
-            TCP => (TCP_LENGTH, IS_TCP),
-            UDP => (UDP_LENGTH, 0),
-            _ => return Ok(Found::Nothing),
-        };
-        if payload.begin + length > payload.end {
+    pub fn read(&mut self, frame: &impl Frame, transport: Transport) -> Result<Found, Stop> {
+        if transport.is_none() {
             return Ok(Found::Nothing);
         }
-        let mut found = Found::Connection;
-        if is_tcp != 0 {
-            let [words, flags] = *frame.read::<[u8; 2]>(payload.begin + FLAGS - 1).ok_or(Stop::Unread)?;
+        let (network, begin) = (transport.network(), transport.begin());
+        let (mut found, mut is_tcp) = (Found::Connection, 0);
+        if transport.is_tcp() {
+            let [words, flags] = *frame.read::<[u8; 2]>(begin + FLAGS - 1).ok_or(Stop::Unread)?;
             if flags & (SYN | ACK) == SYN {
                 let length = usize::from(words >> 4) * 4;
-                if !settings::proves_tcp() || length < TCP_LENGTH || payload.begin + length > payload.end {
+                if !settings::proves_tcp() || length < TCP_LENGTH || begin + length > end(frame, transport)? {
                     return Ok(Found::Nothing);
                 }
                 found = Found::FirstSyn;
             }
+            is_tcp = IS_TCP;
         }
-        self.begin = payload.begin as u32;
-        let [a, b, c, d] = *frame.read::<[u8; 4]>(payload.begin).ok_or(Stop::Unread)?;
+        self.begin = begin as u32;
+        let [a, b, c, d] = *frame.read::<[u8; 4]>(begin).ok_or(Stop::Unread)?;
         let ports = u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]);
         let kind = kind_of(is_tcp, [c, d]);
-        if is_ipv6 {
-            let addresses = frame.read::<[[u8; 8]; 4]>(offset + Ipv6Hdr::LEN - 32).ok_or(Stop::Unread)?;
+        if transport.is_ipv6() {
+            let addresses = frame.read::<[[u8; 8]; 4]>(network + Ipv6Hdr::LEN - 32).ok_or(Stop::Unread)?;
             let [a, b, c, d] = (*addresses).map(u64::from_ne_bytes);
             self.words = [a, b, c, d, ports];
             self.kind = kind | IS_IPV6;
         } else {
-            let addresses = *frame.read::<[u8; 8]>(offset + Ipv4Hdr::LEN - 8).ok_or(Stop::Unread)?;
+            let addresses = *frame.read::<[u8; 8]>(network + Ipv4Hdr::LEN - 8).ok_or(Stop::Unread)?;
             self.words = [u64::from_ne_bytes(addresses), ports, 0, 0, 0];
             self.kind = kind;
         }
         Ok(found)
     }
+}
+
+/// Returns the end of a packet according to its IP header.
+#[inline(always)]
+fn end(frame: &impl Frame, transport: Transport) -> Result<usize, Stop> {
+    let (length_at, before) = if transport.is_ipv6() { (4, Ipv6Hdr::LEN) } else { (2, 0) };
+    let length = *frame.read::<[u8; 2]>(transport.network() + length_at).ok_or(Stop::Unread)?;
+    Ok(transport.network() + before + usize::from(u16::from_be_bytes(length)))
 }
 
 impl Default for Connection {
@@ -122,15 +120,4 @@ pub fn kind_of(is_tcp: u32, local: [u8; 2]) -> u32 {
     let local = u32::from(u16::from_be_bytes(local));
     let is_chosen = settings::OWN_PORTS_FIRST.load() <= local && local <= settings::OWN_PORTS_LAST.load();
     if is_chosen { is_tcp | IS_CHOSEN } else { is_tcp }
-}
-
-/// Returns whether the packet is IPv6, and the offset of its header.
-#[inline(always)]
-fn network(frame: &impl Frame, is_ethernet: bool) -> Result<(bool, usize), Stop> {
-    if is_ethernet {
-        let (ether_type, offset) = ethernet::network(frame).ok_or(Stop::Unread)?;
-        return Ok((ether_type == EtherType::Ipv6 as u16, offset));
-    }
-    let [first, _] = *frame.read::<[u8; 2]>(0).ok_or(Stop::Unread)?;
-    Ok((first >> 4 == 6, 0))
 }

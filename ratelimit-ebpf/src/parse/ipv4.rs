@@ -21,7 +21,7 @@ pub(crate) const LATER_FRAGMENT: u16 = 0x1fff;
 /// Returns [`Stop`] for a packet that has no source, is dropped at once, or lies in other buffers.
 #[inline(always)]
 pub(crate) fn parse(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
-    ports::parsed(headers(frame, offset)?, frame)
+    ports::parsed(headers(frame, offset)?, frame, offset, false)
 }
 
 /// Reads the header at `offset`.

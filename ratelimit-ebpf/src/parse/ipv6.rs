@@ -24,7 +24,7 @@ use crate::{
 /// Returns [`Stop`] for a packet that has no source, is dropped at once, or lies in other buffers.
 #[inline(always)]
 pub(crate) fn parse<const ETHERNET: bool>(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
-    ports::parsed(headers::<ETHERNET>(frame, offset)?, frame)
+    ports::parsed(headers::<ETHERNET>(frame, offset)?, frame, offset, true)
 }
 
 /// Reads the same headers, without the services.

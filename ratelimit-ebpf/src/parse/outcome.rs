@@ -5,7 +5,7 @@ use ratelimit_common::{
     reason::Reason,
 };
 
-use crate::{bpf::settings, packet::headers::Frame};
+use crate::{bpf::settings, packet::headers::Frame, parse::transport::Transport};
 
 /// Result of reading a packet's headers.
 pub struct Parsed {
@@ -14,6 +14,8 @@ pub struct Parsed {
     /// Services of the packet. Without rules for services there is only
     /// [`ANY`](ratelimit_common::identity::class::ANY).
     pub classes: Classes,
+    /// Where its connection is read, if sockets are looked up.
+    pub transport: Transport,
 }
 
 /// What the IP headers of a packet say.

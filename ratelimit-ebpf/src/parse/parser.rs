@@ -12,6 +12,7 @@ use crate::{
     parse::{
         ethernet, ipv4, ipv6,
         outcome::{Parsed, Stop, no_source, unreadable},
+        transport::Transport,
     },
 };
 
@@ -30,10 +31,10 @@ pub fn parse<const ETHERNET: bool>(frame: &impl Frame) -> Result<Parsed, Stop> {
 /// frame with the result.
 #[inline(always)]
 pub fn parse_scattered<const ETHERNET: bool>(ctx: &XdpContext) -> (Result<Parsed, Reason>, u32) {
-    let mut source = Source::v4([0; 4]);
-    let found = find_scattered::<ETHERNET>(ctx, &mut source);
+    let (mut source, mut transport) = (Source::v4([0; 4]), Transport::NONE);
+    let found = find_scattered::<ETHERNET>(ctx, &mut source, &mut transport);
     let parsed = match found >> LENGTH_BITS & NOTHING {
-        NOTHING => Ok(Parsed { source, classes: (found >> CLASSES_SHIFT) as Classes }),
+        NOTHING => Ok(Parsed { source, classes: (found >> CLASSES_SHIFT) as Classes, transport }),
         // SAFETY: `find_scattered` has put a reason there.
         reason => Err(unsafe { core::mem::transmute::<u32, Reason>(reason as u32) }),
     };
@@ -50,11 +51,11 @@ const _: () = assert!((Reason::ALL.len() as u64) < NOTHING);
 /// Does the work of [`parse_scattered`]. It is a function of its own, so that the way of the usual frames stays short.
 /// Such a function returns one number.
 #[inline(never)]
-fn find_scattered<const ETHERNET: bool>(ctx: &XdpContext, source: &mut Source) -> u64 {
+fn find_scattered<const ETHERNET: bool>(ctx: &XdpContext, source: &mut Source, transport: &mut Transport) -> u64 {
     let frame = Scattered::of(ctx);
     let found = match parse::<ETHERNET>(&frame) {
         Ok(parsed) => {
-            *source = parsed.source;
+            (*source, *transport) = (parsed.source, parsed.transport);
             u64::from(parsed.classes) << CLASSES_SHIFT | NOTHING << LENGTH_BITS
         }
         Err(Stop::Because(reason)) => (reason as u64) << LENGTH_BITS,

@@ -14,7 +14,10 @@ use crate::{
     bpf::settings,
     maps::classes,
     packet::headers::Frame,
-    parse::outcome::{Headers, Parsed, Payload, Stop},
+    parse::{
+        outcome::{Headers, Parsed, Payload, Stop},
+        transport::Transport,
+    },
 };
 
 /// Bytes of the shortest headers. Hosts do not accept shorter ones.
@@ -27,18 +30,26 @@ pub(crate) const FLAGS: usize = 13;
 pub(crate) const SYN: u8 = 0x02;
 pub(crate) const ACK: u8 = 0x10;
 
-/// Returns the source of a packet with its classes, which are read if there are rules for services.
+/// Returns the source of a packet with an IP header at `network`, and its classes, which are read if there are rules for
+/// services.
 ///
 /// # Errors
 ///
 /// As for [`classes()`].
 #[inline(always)]
-pub(crate) fn parsed(Headers { source, payload }: Headers, frame: &impl Frame) -> Result<Parsed, Stop> {
-    let classes = match payload {
-        Some(payload) if settings::has_services() => classes(&payload, frame)?,
-        _ => Classes::from(ANY),
+pub(crate) fn parsed(
+    Headers { source, payload }: Headers,
+    frame: &impl Frame,
+    network: usize,
+    is_ipv6: bool,
+) -> Result<Parsed, Stop> {
+    let Some(payload) = payload else {
+        return Ok(Parsed { source, classes: Classes::from(ANY), transport: Transport::NONE });
     };
-    Ok(Parsed { source, classes })
+    let classes = if settings::has_services() { classes(&payload, frame)? } else { Classes::from(ANY) };
+    let transport =
+        if settings::looks_up_sockets() { Transport::of(&payload, network, is_ipv6) } else { Transport::NONE };
+    Ok(Parsed { source, classes, transport })
 }
 
 /// Returns the classes of a packet with this payload, narrowest first.

@@ -12,7 +12,10 @@ use crate::{
     },
     maps::this_cpu,
     packet::{context::Context, frame},
-    parse::connection::{Connection, IS_TCP},
+    parse::{
+        connection::{Connection, IS_TCP},
+        transport::Transport,
+    },
     proofs::{budget, cookie, forwarded},
     reply::syn_ack,
 };
@@ -34,40 +37,43 @@ pub enum Proof {
 /// Asks what a packet says about its unknown source, where their rate is spent.
 #[inline(always)]
 #[must_use]
-pub fn ask<const ETHERNET: bool, const FRAGS: bool>(ctx: &XdpContext, context: &Context) -> Proof {
-    let is_ethernet = u32::from(ETHERNET);
+pub fn ask<const FRAGS: bool>(ctx: &XdpContext, context: &Context) -> Proof {
     match FRAGS {
-        true => ask_several_buffers(ctx.ctx, context, is_ethernet),
-        false => ask_one_buffer(ctx.ctx, context, is_ethernet),
+        true => ask_several_buffers(ctx.ctx, context),
+        false => ask_one_buffer(ctx.ctx, context),
     }
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn ask_several_buffers(ctx: *mut xdp_md, context: *const Context, is_ethernet: u32) -> Proof {
+fn ask_several_buffers(ctx: *mut xdp_md, context: *const Context) -> Proof {
     let (Some(context), true) = (given(context), settings::limits_unknown()) else { return Proof::Nothing };
-    if !peek::may_prove(peek::peek_at_kind(ctx, is_ethernet)) {
+    if !peek::may_prove(peek::peek_at_kind(ctx, context.transport().0)) {
         return Proof::Nothing;
     }
     let mut connection = Connection::new();
-    match read::several_buffers(ctx, &mut connection, is_ethernet != 0) {
+    match read::several_buffers(ctx, &mut connection, context.transport()) {
         READ => prove(ctx, &connection, context),
-        FIRST_SYN if settings::proves_tcp() && is_ethernet != 0 => may_answer(ctx, &connection, context),
+        FIRST_SYN if settings::proves_tcp() && context.transport().network() != 0 => {
+            may_answer(ctx, &connection, context)
+        }
         _ => Proof::Nothing,
     }
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn ask_one_buffer(ctx: *mut xdp_md, context: *const Context, is_ethernet: u32) -> Proof {
+fn ask_one_buffer(ctx: *mut xdp_md, context: *const Context) -> Proof {
     let (Some(context), true) = (given(context), settings::limits_unknown()) else { return Proof::Nothing };
-    if !peek::may_prove(peek::peek_at_kind(ctx, is_ethernet)) {
+    if !peek::may_prove(peek::peek_at_kind(ctx, context.transport().0)) {
         return Proof::Nothing;
     }
     let mut connection = Connection::new();
-    match read::one_buffer(ctx, &mut connection, is_ethernet != 0) {
+    match read::one_buffer(ctx, &mut connection, context.transport()) {
         READ => prove(ctx, &connection, context),
-        FIRST_SYN if settings::proves_tcp() && is_ethernet != 0 => may_answer(ctx, &connection, context),
+        FIRST_SYN if settings::proves_tcp() && context.transport().network() != 0 => {
+            may_answer(ctx, &connection, context)
+        }
         _ => Proof::Nothing,
     }
 }
@@ -118,18 +124,19 @@ fn may_answer(ctx: *mut xdp_md, connection: &Connection, context: &Context) -> P
 /// Otherwise it must be dropped: parts of it may be overwritten.
 #[inline(always)]
 #[must_use]
-pub fn answers<const FRAGS: bool>(ctx: &XdpContext) -> bool {
+pub fn answers<const FRAGS: bool>(ctx: &XdpContext, context: &Context) -> bool {
+    let transport = context.transport().0;
     match FRAGS {
-        true => answer_several_buffers(ctx.ctx) != 0,
-        false => answer_one_buffer(ctx.ctx) != 0,
+        true => answer_several_buffers(ctx.ctx, transport) != 0,
+        false => answer_one_buffer(ctx.ctx, transport) != 0,
     }
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn answer_several_buffers(ctx: *mut xdp_md) -> u32 {
+fn answer_several_buffers(ctx: *mut xdp_md, transport: u32) -> u32 {
     let mut connection = Connection::new();
-    if !settings::proves_tcp() || read::several_buffers(ctx, &mut connection, true) != FIRST_SYN {
+    if !settings::proves_tcp() || read::several_buffers(ctx, &mut connection, Transport(transport)) != FIRST_SYN {
         return 0;
     }
     let length = frame::whole_length(&XdpContext::new(ctx));
@@ -138,9 +145,9 @@ fn answer_several_buffers(ctx: *mut xdp_md) -> u32 {
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn answer_one_buffer(ctx: *mut xdp_md) -> u32 {
+fn answer_one_buffer(ctx: *mut xdp_md, transport: u32) -> u32 {
     let mut connection = Connection::new();
-    if !settings::proves_tcp() || read::one_buffer(ctx, &mut connection, true) != FIRST_SYN {
+    if !settings::proves_tcp() || read::one_buffer(ctx, &mut connection, Transport(transport)) != FIRST_SYN {
         return 0;
     }
     let length = frame::Packet::of(&XdpContext::new(ctx)).length();

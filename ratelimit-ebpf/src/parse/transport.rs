@@ -1,0 +1,82 @@
+//! Where the headers of a packet's connection lie, as far as the parser has found them. One word, so that whoever looks up
+//! the connection parses no header again.
+
+use ratelimit_common::identity::service::{TCP, UDP};
+
+use crate::parse::{
+    outcome::Payload,
+    ports::{TCP_LENGTH, UDP_LENGTH},
+};
+
+/// The place of the TCP or UDP header of a packet and of the IP header before it. 0 if the packet has no connection: a
+/// later fragment, another protocol, a header that ends too early.
+///
+/// The lowest three bits are 0. [`Context`](crate::packet::context::Context) uses them.
+#[derive(Clone, Copy)]
+pub struct Transport(pub u32);
+
+const IS_TCP: u32 = 1 << 3;
+const IS_UDP: u32 = 1 << 4;
+const IS_IPV6: u32 = 1 << 5;
+/// An Ethernet header with two tags has 22 bytes.
+const NETWORK_SHIFT: u32 = 8;
+const MOST_NETWORK: usize = 0x1f;
+/// As for extension headers of IPv6, which reach furthest.
+const BEGIN_SHIFT: u32 = 16;
+const MOST_BEGIN: usize = 0x7fff;
+
+impl Transport {
+    /// The packet has no connection.
+    pub const NONE: Self = Self(0);
+
+    /// Returns the place of a payload behind an IP header at `network`.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn of(payload: &Payload, network: usize, is_ipv6: bool) -> Self {
+        let (kind, length) = match payload.protocol {
+            TCP => (IS_TCP, TCP_LENGTH),
+            UDP => (IS_UDP, UDP_LENGTH),
+            _ => return Self::NONE,
+        };
+        if payload.begin + length > payload.end || payload.begin > MOST_BEGIN {
+            return Self::NONE;
+        }
+        let family = if is_ipv6 { IS_IPV6 } else { 0 };
+        Self(kind | family | (network as u32) << NETWORK_SHIFT | (payload.begin as u32) << BEGIN_SHIFT)
+    }
+
+    /// Whether the packet has no connection.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self.0 & (IS_TCP | IS_UDP) == 0
+    }
+
+    /// Whether it is TCP, and not UDP.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_tcp(self) -> bool {
+        self.0 & IS_TCP != 0
+    }
+
+    /// Whether it is IPv6, and not IPv4.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_ipv6(self) -> bool {
+        self.0 & IS_IPV6 != 0
+    }
+
+    /// Returns the offset of the IP header: 0 where no Ethernet header is before it.
+    #[inline(always)]
+    #[must_use]
+    pub fn network(self) -> usize {
+        (self.0 >> NETWORK_SHIFT) as usize & MOST_NETWORK
+    }
+
+    /// Returns the offset of the TCP or UDP header.
+    #[inline(always)]
+    #[must_use]
+    pub fn begin(self) -> usize {
+        (self.0 >> BEGIN_SHIFT) as usize & MOST_BEGIN
+    }
+}
