@@ -6,7 +6,6 @@ mod bans;
 mod connections;
 mod jumbo;
 mod limits;
-mod link_discovery;
 mod raw_ip;
 mod receiver;
 mod reload;

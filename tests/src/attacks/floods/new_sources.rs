@@ -1,13 +1,17 @@
 //! A flood in which each packet has another forged source, beside sources that sent before.
 
 use std::{
+    net::Ipv4Addr,
     thread,
     time::{Duration, Instant},
 };
 
-use crate::attacks::{
-    row::Row,
-    stage::{Stage, cpus, from_everywhere, honest_sources},
+use crate::{
+    Flood, Folder, Frame,
+    attacks::{
+        row::Row,
+        stage::{FORGED, SHARE, Stage, cpus, from_everywhere, honest_sources},
+    },
 };
 
 /// Sources that sent before.
@@ -16,6 +20,11 @@ pub(super) const ESTABLISHED: u32 = 1_000;
 const SECONDS: u32 = 3;
 /// A second as the program counts it, 2³⁰ ns, and some ticks of its clock.
 pub(super) const SECOND_AND_MORE: Duration = Duration::from_nanos((1 << 30) + 50_000_000);
+const LIMITED: &str = "--packets 1000/s --unknown 10k/s";
+/// Addresses of a list, all over the address space, but for the honest ones.
+const LISTED: u32 = 1_000_000;
+const LISTED_FROM: u32 = 0x1400_0000;
+const LISTED_STEP: u32 = 2_503;
 /// Packets of all unknown sources per second.
 const UNKNOWN: u64 = 10_000;
 /// Packets per second of all established sources.
@@ -28,10 +37,31 @@ pub(in crate::attacks) fn play() -> Row {
 }
 
 pub(in crate::attacks) fn play_with_unknown_limited() -> Row {
-    let mut stage = Stage::new("--packets 1000/s --unknown 10k/s");
+    let mut stage = Stage::new(LIMITED);
     flood(&mut stage);
     let most = most_unknown(&stage);
     stage.row("the same", Some(most))
+}
+
+/// Each packet comes from an address of which one in thousands is listed.
+pub(in crate::attacks) fn play_beside_a_list() -> Row {
+    let mut stage = Stage::new(LIMITED);
+    let folder = Folder::new();
+    let listed = (0..LISTED).map(|number| Ipv4Addr::from_bits(LISTED_FROM + number * LISTED_STEP).to_string() + "\n");
+    let file = folder.add("feed", &listed.collect::<String>());
+    stage.ratelimit().ok(&format!("list set feed {}", file.display()));
+    flood(&mut stage);
+    let most = most_unknown(&stage);
+    stage.row("the same, beside a list of 1,000,000 addresses", Some(most))
+}
+
+/// Each packet has no ports.
+pub(in crate::attacks) fn play_icmp() -> Row {
+    let mut stage = Stage::new(LIMITED);
+    establish(&mut stage);
+    stage.during(|part| Flood::of(Frame::echo(FORGED)).endless(part * SHARE), send_established);
+    let most = most_unknown(&stage);
+    stage.row("pings at full speed, each from a new address", Some(most))
 }
 
 /// Returns how many packets of unknown sources may have passed. At most a fifth of a second of them may arrive at once,

@@ -3,6 +3,8 @@
 pub(super) mod answers;
 pub(super) mod disguises;
 pub(super) mod fragments;
+pub(super) mod joined;
 pub(super) mod link_discovery;
 pub(super) mod malformed;
 pub(super) mod raw_ip;
+pub(super) mod resets;
