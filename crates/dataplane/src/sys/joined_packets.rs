@@ -18,6 +18,7 @@ use crate::{
     Error,
     sys::{
         ethtool::{Ethtool, Feature},
+        interface::{self, Attached, Interface},
         netlink,
     },
 };
@@ -110,6 +111,20 @@ impl fmt::Display for Joining {
 /// Returns the command after which a device sends each packet alone.
 fn send_each_alone(device: &str) -> String {
     format!("ethtool -K {device} {}", SENDING.map(|feature| format!("{feature} off")).join(" "))
+}
+
+/// Returns a line for each device that joins packets for a program on one of these interfaces, as far as the kernel tells.
+#[must_use]
+pub fn notices(names: &[String]) -> Vec<String> {
+    let of = |interface: Interface| {
+        let is_generic = interface.program.is_some_and(|program| program.mode == Attached::Generic);
+        let found = find(interface.index, is_generic).unwrap_or_default();
+        found.into_iter().map(move |joining| {
+            let fix = joining.fix().map_or_else(String::new, |fix| format!(": `{fix}`"));
+            format!("{}: joined packets count as one: {joining}{fix}", interface.name)
+        })
+    };
+    interface::find(names).unwrap_or_default().into_iter().flat_map(of).collect()
 }
 
 /// Returns the devices that join packets for a program on the interface with this index.

@@ -10,10 +10,7 @@ use ratelimit_dataplane::{
     Instance,
     attach::undo::AttachUndo,
     rules::{capacities, list, target::Target},
-    sys::{
-        interface::{self, Attached as AttachedAs},
-        joined_packets::{self, Joining},
-    },
+    sys::joined_packets,
 };
 use serde::Serialize;
 
@@ -88,9 +85,8 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
                 None => writeln!(out, "{}: {}", interface.name, interface.state())?,
             }
         }
-        for (name, joining) in joined_packets(about.named) {
-            let fix = joining.fix().map_or_else(String::new, |fix| format!(": `{fix}`"));
-            writeln!(out, "{name}: joined packets count as one: {joining}{fix}")?;
+        for notice in joined_packets::notices(about.named) {
+            writeln!(out, "{notice}")?;
         }
         if let Some(peer) = &attached.allowed_ssh {
             writeln!(out, "{}", allowed_line(peer))?;
@@ -136,14 +132,4 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
         }
         Ok(())
     })
-}
-
-/// Returns what joins packets for these interfaces, as far as the kernel tells.
-fn joined_packets(names: &[String]) -> Vec<(String, Joining)> {
-    let of = |interface: interface::Interface| {
-        let is_generic = interface.program.is_some_and(|program| program.mode == AttachedAs::Generic);
-        let found = joined_packets::find(interface.index, is_generic).unwrap_or_default();
-        found.into_iter().map(move |joining| (interface.name.clone(), joining))
-    };
-    interface::find(names).unwrap_or_default().into_iter().flat_map(of).collect()
 }

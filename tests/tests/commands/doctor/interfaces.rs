@@ -1,6 +1,6 @@
 //! Interface checks: driver, mode, queues, frame size, and other programs.
 
-use ratelimit_tests::{Ratelimit, Sandbox, Sink, Tun, VICTIM_LINK, kernel_at_least, online_cpus};
+use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox, Sink, Tun, VICTIM_LINK, kernel_at_least, online_cpus};
 
 use super::{about, paragraphs};
 
@@ -182,6 +182,13 @@ fn devices_that_join_packets_for_the_program_are_named() {
     assert!(text.contains(&format!("\neth0: joined packets count as one: {hidden}")), "{text}");
     let text = about(&ratelimit, "eth0", "eth0, offloads");
     assert!(text.starts_with(&format!("note eth0, offloads: {hidden}")), "{text}");
+    ratelimit.ok("detach --all");
+    let folder = Folder::new();
+    folder.write("interfaces = [\"eth0\"]\n[interface.eth0]\nmode = \"generic\"\n[default]\npackets = \"1000/s\"\n");
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    let line = daemon.line();
+    assert!(line.contains(&format!("attached to eth0; eth0: joined packets count as one: {hidden}")), "{line}");
+    daemon.end();
     ratelimit.ok("detach --all");
     assert!(!ratelimit.ok("attach eth0 --mode native").contains("joined"));
     ratelimit.ok("detach --all");

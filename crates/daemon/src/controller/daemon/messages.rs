@@ -1,7 +1,7 @@
 //! Messages of the daemon about its file.
 
 use ratelimit_base::notify::journal::Level;
-use ratelimit_dataplane::{Error, debts::restore::Restored, program::values::Difference};
+use ratelimit_dataplane::{Error, debts::restore::Restored, program::values::Difference, sys::joined_packets};
 
 use crate::{
     config::{PlannedList, daemon::fleet::Fleet},
@@ -45,6 +45,7 @@ pub(super) fn text(applied: &Applied) -> String {
     parts.extend(applied.settings.iter().map(Difference::to_string));
     if !applied.attached.is_empty() {
         parts.push(format!("attached to {}", applied.attached.join(", ")));
+        parts.extend(joined_packets::notices(&applied.attached));
     }
     if !applied.detached.is_empty() {
         parts.push(format!("detached from {}", applied.detached.join(", ")));
