@@ -2,9 +2,9 @@
 
 mod program;
 
-use std::{env, thread, thread::available_parallelism};
+use std::{env, sync::Mutex, thread, thread::available_parallelism};
 
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Result, anyhow, ensure};
 
 use self::program::Program;
 use crate::{
@@ -23,6 +23,12 @@ const NETWORK: &str = "network";
 const NETWORK_TESTS_PER_CPU: usize = 2;
 /// The tests of fleets, which mostly wait. Guests run beside them.
 const FLEET: &str = "fleet";
+/// The tests that set the clock of this machine. Nothing runs beside them.
+const CLOCK: &str = "clock";
+/// The test programs that take longest, which begin first.
+const LONGEST: [&str; 4] = ["commands", "bytecode", NETWORK, FLEET];
+/// How many test programs run at a time: each leaves some of the CPU time.
+const LANES: usize = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -44,17 +50,12 @@ fn everything(with_guests: bool) -> Result<()> {
     setup::for_tests()?;
     unpacked::for_tests()?;
     let programs = build()?;
-    let [network, fleet] = [NETWORK, FLEET].map(|name| programs.iter().find(|program| program.name == name));
-    let (Some(network), Some(fleet)) = (network, fleet) else { bail!("there is no test program {NETWORK} or {FLEET}") };
-    let mut failures = Vec::new();
-    for program in programs.iter().filter(|program| ![NETWORK, FLEET].contains(&&*program.name)) {
-        failures.extend(program.run(threads(TESTS_PER_CPU), &[])?);
-    }
+    let named = |name| programs.iter().find(|program| program.name == name).ok_or_else(|| anyhow!("no program {name}"));
+    let (clock, fleet) = (named(CLOCK)?, named(FLEET)?);
+    let is_here = |program: &&Program| program.name != CLOCK && !(with_guests && program.name == FLEET);
+    let mut failures: Vec<_> = clock.run(threads(TESTS_PER_CPU), &[])?.into_iter().collect();
+    failures.extend(in_lanes(programs.iter().filter(is_here).collect())?);
     let guests = if with_guests { Some(beside_guests(fleet, &mut failures)?) } else { None };
-    if !with_guests {
-        failures.extend(fleet.run(threads(TESTS_PER_CPU), &[])?);
-    }
-    failures.extend(network.run(threads(NETWORK_TESTS_PER_CPU), &[])?);
     failures.extend(examples(&[]).err().map(|error| format!("examples in comments: {error:#}")));
     failures.extend(packet_tool().err().map(|error| format!("the packet tool, without features: {error:#}")));
     let missing = guests.map_or(Ok(()), |missing| check(&missing));
@@ -68,8 +69,7 @@ fn some(filter: &[String]) -> Result<()> {
     for program in build()? {
         if program.has(filter)? {
             has_any = true;
-            let per_cpu = if program.name == NETWORK { NETWORK_TESTS_PER_CPU } else { TESTS_PER_CPU };
-            failures.extend(program.run(threads(per_cpu), filter)?);
+            failures.extend(program.run(threads_of(&program), filter)?);
         }
     }
     if !has_any {
@@ -77,6 +77,25 @@ fn some(filter: &[String]) -> Result<()> {
         examples(filter)?;
     }
     end(&failures)
+}
+
+/// Runs test programs, so many at a time. Returns which tests have failed.
+fn in_lanes(mut programs: Vec<&Program>) -> Result<Vec<String>> {
+    // The last one begins first. All others come before those that take long.
+    programs.sort_by_key(|program| LONGEST.iter().rev().position(|name| *name == program.name));
+    let left = Mutex::new(programs);
+    let lane = || {
+        let mut failures = Vec::new();
+        loop {
+            let Some(program) = left.lock().map_err(|_| anyhow!("a lane panicked"))?.pop() else { return Ok(failures) };
+            failures.extend(program.run(threads_of(program), &[])?);
+        }
+    };
+    thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
+        let ended = lanes.into_iter().map(|lane| lane.join().map_err(|_| anyhow!("a lane panicked")).flatten());
+        Ok(ended.collect::<Result<Vec<_>>>()?.concat())
+    })
 }
 
 /// Builds all test programs, and what they run.
@@ -106,6 +125,11 @@ fn packet_tool() -> Result<()> {
 fn end(failures: &[String]) -> Result<()> {
     ensure!(failures.is_empty(), "tests failed:\n  {}", failures.join("\n  "));
     Ok(())
+}
+
+/// Returns how many tests of a program run at a time.
+fn threads_of(program: &Program) -> usize {
+    threads(if program.name == NETWORK { NETWORK_TESTS_PER_CPU } else { TESTS_PER_CPU })
 }
 
 /// Returns how many tests run at a time, with so many for each CPU.

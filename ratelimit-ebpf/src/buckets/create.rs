@@ -5,7 +5,7 @@
 use ratelimit_common::{
     buckets::bucket::Resolution,
     identity::source::Source,
-    limits::policy::{COARSE, Policy},
+    limits::policy::Policy,
     maps::control::Control,
     meters::{gcra, stages},
     reason::Reason,
@@ -17,9 +17,7 @@ use crate::{
     cells::level,
     maps::{
         buckets::{self, Bucket},
-        cells,
         levels::Levels,
-        rules,
         sliding_logs::{self, SlidingLog},
     },
 };
@@ -71,12 +69,12 @@ pub fn sliding_log(key: &Source, policy: &Policy, control: &Control, tick: u64) 
 /// owes what its levels show, or nothing if it has no policy, because another class is billed.
 #[inline(always)]
 pub fn of_source(source: &Source, hash: u64, resolution: Resolution, control: &Control, tick: u64) {
-    if settings::has_cells()
-        && let Some(policy) = rules::policy(resolution.policy())
-        && let Some(levels) = cells::levels(policy, hash)
-    {
-        let clock = if policy.flags & COARSE == 0 { Clock::read(control) } else { Clock::of(control, tick) };
-        from_levels(source, levels, policy, resolution, &clock);
+    if settings::has_cells() {
+        // What it owes follows. Until then, it has no resolution.
+        buckets::insert(source, gcra::units(tick), gcra::units(tick), Resolution::NONE, tick);
+        if let Some(bucket) = buckets::find(source) {
+            handover::follow(source, bucket, hash, resolution, control);
+        }
     } else {
         buckets::insert(source, gcra::units(tick), gcra::units(tick), resolution, tick);
     }
@@ -85,23 +83,13 @@ pub fn of_source(source: &Source, hash: u64, resolution: Resolution, control: &C
     }
 }
 
-/// Creates a bucket with the debt that the levels show above the cell's share, and returns it. So neither a new source nor
-/// one whose bucket was evicted gains tokens.
+/// Creates a bucket with the debt that the levels show above the cell's share, and without a resolution. So neither a new
+/// source nor one whose bucket was evicted gains tokens.
 #[inline(always)]
-pub fn from_levels(
-    source: &Source,
-    levels: &Levels,
-    policy: &Policy,
-    resolution: Resolution,
-    clock: &Clock<'_>,
-) -> Option<&'static Bucket> {
+pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, clock: &Clock<'_>) {
     let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);
     let (packets, second) = (handed(&levels.packets, &policy.packets), handed(&levels.second, &policy.second));
-    buckets::insert(source, packets, second, resolution, clock.now());
-    let bucket = buckets::find(source)?;
-    // Another CPU that has found no bucket may have charged the levels since.
-    handover::raise(bucket, levels, policy, clock);
-    Some(bucket)
+    buckets::insert(source, packets, second, Resolution::NONE, clock.now());
 }
 
 /// Returns whether the budget admits a new entry. Without cells there is no budget.

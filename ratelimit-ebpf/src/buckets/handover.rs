@@ -1,5 +1,9 @@
-//! Handover of debt from a cell to a bucket that exists: when the cells' shares become smaller, and when the cell has
-//! admitted packets above its share while the bucket was created.
+//! Handover of debt from a cell to a bucket that exists: when the bucket is new, and when the cells' shares become
+//! smaller.
+//!
+//! A new bucket has no resolution ([`Resolution::NONE`]). While it was created, other CPUs may have found none, and
+//! charged the cell alone. So whoever finds it without a resolution charges it with the debt that its cell shows, before
+//! the bucket decides for the first time.
 //!
 //! If packets of some service cost more than any packet before, the cells' shares shrink. The debt between the new
 //! share and the old one is in the cell only. `Control::cell_shares_since` names the generation from which on the
@@ -16,50 +20,39 @@ use ratelimit_common::{
     identity::source::Source,
     limits::policy::{COARSE, Policy},
     maps::control::Control,
-    meters::{meter::Meter, stages, state},
+    meters::{gcra::Units, meter::Meter, stages, state},
 };
 
 use crate::{
     bpf::{atomic::Word, clock::Clock, control, settings, verifier::given},
-    cells::level,
     maps::{
         buckets::{self, Bucket},
         cells,
+        exchange::{self, Addition, TRIES},
         levels::Levels,
         rules,
     },
 };
 
-/// Charges a bucket with the debt of its levels above the share, if the shares have shrunk since its policy was
-/// resolved. Then it caches the new resolution, so this happens once. `hash` is that of the source.
+/// What must be owed is added whatever it is.
+const EVERY_AMOUNT: Addition = Addition { least: 0, most: u64::MAX };
+
+/// Charges a bucket with the debt of its levels above the share, if it is new, or if the shares have shrunk since its
+/// policy was resolved. Then it caches the new resolution, so this happens once. `hash` is that of the source.
 #[inline(always)]
-pub fn follow(
-    source: &Source,
-    bucket: &'static Bucket,
-    hash: u64,
-    resolution: Resolution,
-    control: &Control,
-    tick: u64,
-) {
+pub fn follow(source: &Source, bucket: &'static Bucket, hash: u64, resolution: Resolution, control: &Control) {
     let cached = bucket.resolved();
-    if settings::has_costs() && settings::has_cells() && cached.is_before(control::cell_shares_since(control)) {
-        follow_shares(bucket, hash, control, resolution.0, tick);
+    let is_earlier = settings::has_costs() && cached.is_before(control::cell_shares_since(control));
+    if settings::has_cells() && (cached == Resolution::NONE || is_earlier) {
+        raise(bucket, hash, control, resolution.0);
         buckets::cache(source, bucket, cached, resolution);
     }
 }
 
-/// Charges a bucket with the debt of its levels above the share, as if it were created now.
-#[inline(always)]
-pub fn raise(bucket: &Bucket, levels: &Levels, policy: &Policy, clock: &Clock<'_>) {
-    let (control, now) = (clock.control(), clock.now());
-    raise_state(&raw const levels.packets, &raw const bucket.packets, &raw const policy.packets, control, now);
-    raise_state(&raw const levels.second, &raw const bucket.second, &raw const policy.second, control, now);
-}
-
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn follow_shares(bucket: *const Bucket, hash: u64, control: *const Control, resolution: u64, tick: u64) -> u32 {
-    if !settings::has_costs() || !settings::has_cells() {
+fn raise(bucket: *const Bucket, hash: u64, control: *const Control, resolution: u64) -> u32 {
+    if !settings::has_cells() {
         return 0;
     }
     let (Some(bucket), Some(control)) = (given(bucket), given(control)) else { return 0 };
@@ -68,23 +61,58 @@ fn follow_shares(bucket: *const Bucket, hash: u64, control: *const Control, reso
     if let Some(policy) = rules::policy(resolution.policy())
         && let Some(levels) = cells::levels(policy, hash)
     {
-        let now = if policy.flags & COARSE == 0 { Clock::read(control).now() } else { tick };
-        raise(bucket, levels, policy, &Clock::of(control, now));
+        raise_all(bucket, levels, policy, control);
     }
     0
 }
 
-/// Raises a state to that of a new bucket. If another CPU is first, it has raised the state too.
+/// Raises both states to those of a new bucket.
+#[inline(always)]
+pub(crate) fn raise_all(bucket: &Bucket, levels: &Levels, policy: &Policy, control: &Control) {
+    let is_coarse = u32::from(policy.flags & COARSE != 0);
+    raise_state(&raw const levels.packets, &raw const bucket.packets, &raw const policy.packets, control, is_coarse);
+    raise_state(&raw const levels.second, &raw const bucket.second, &raw const policy.second, control, is_coarse);
+}
+
+/// Raises a state to that of a new bucket. The clock is read after the level, so that what it shows of one source is at most
+/// the burst.
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
-fn raise_state(level: *const Word, own: *const Word, meter: *const Meter, control: *const Control, now: u64) -> u32 {
+fn raise_state(
+    level: *const Word,
+    own: *const Word,
+    meter: *const Meter,
+    control: *const Control,
+    is_coarse: u32,
+) -> u32 {
     let (Some(level), Some(own), Some(meter)) = (given(level), given(own), given(meter)) else { return 0 };
     let Some(control) = given(control) else { return 0 };
-    let (clock, seen) = (Clock::of(control, now), own.load());
-    let handed = stages::handed(level::debt(level, &clock), clock.units(), meter);
-    let is_higher = state::debt(handed, clock.units()) > state::debt(seen, clock.units());
-    if is_higher {
-        let _ = own.compare_exchange(seen, handed);
+    // This orders the look-up of the bucket before the level is read, on every kind of CPU.
+    let level = level.fetch_add(0);
+    let clock = if is_coarse == 0 { Clock::read(control) } else { Clock::coarse(control) };
+    let now = clock.units();
+    let handed = stages::handed(stages::level_debt(level, now, clock.largest_debt()), now, meter);
+    let _ = exchange::charge::<TRIES>(own, EVERY_AMOUNT, |seen| {
+        (state::debt(handed, now) > state::debt(seen, now)).then_some(handed)
+    });
+    0
+}
+
+/// Charges a bucket with a packet that its cell has admitted alone, because there was no bucket.
+#[inline(always)]
+pub fn owe(bucket: &Bucket, policy: &Policy, clock: &Clock<'_>, [one, amount]: [u32; 2]) {
+    let Policy { packets, second, .. } = policy;
+    owe_cost(&raw const bucket.packets, if packets.is_on() { packets.cost_of(one) } else { 0 }, clock.units());
+    owe_cost(&raw const bucket.second, if second.is_on() { second.cost_of(amount) } else { 0 }, clock.units());
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn owe_cost(own: *const Word, cost: Units, now: Units) -> u32 {
+    let Some(own) = given(own) else { return 0 };
+    if cost != 0 {
+        let _ =
+            exchange::charge::<TRIES>(own, EVERY_AMOUNT, |seen| Some(now.wrapping_add(state::debt(seen, now) + cost)));
     }
     0
 }

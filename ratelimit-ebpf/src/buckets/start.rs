@@ -56,6 +56,12 @@ pub fn is_spent(context: *const Context, control: *const Control, levels: *const
         || is_over(&levels.second, second, second.cost_of(amount), parts[1])
 }
 
+/// Returns whether hosts divide the burst of a packet's source now.
+#[inline(always)]
+pub fn is_divided(context: &Context, control: &Control) -> bool {
+    parts(&context.source, context.resolution, control, context.tick).is_some()
+}
+
 /// Makes the new bucket of the source with this hash owe what other hosts have of the burst, and its cell too.
 #[inline(always)]
 pub fn spend(source: &Source, hash: u64, resolution: u64, now: u64) {

@@ -50,7 +50,7 @@ pub(super) fn place(kind: u32, context: &Context, control: &Control) -> Option<F
 /// Returns whether the refusal of a packet could ban its source.
 #[inline(always)]
 pub(super) fn may_ban(context: &Context) -> bool {
-    settings::has_bans() && !context.reason.passes()
+    settings::has_bans() && !context.reason.passes() && context.reason != Reason::NotAdmitted
 }
 
 /// Returns whether a packet may be one of an established TCP connection, or a first SYN where they get cookies.

@@ -5,8 +5,8 @@
 //! them meanwhile, that charge stays. So such a race spends limits of the same source and its neighbours, and never
 //! wider ones.
 //!
-//! If the budget admits no bucket for a parent, its levels admit the whole burst, as for a source. Without room there,
-//! the packet is dropped as *not-admitted*. If the map refuses the bucket, the packet passes as *table-full*.
+//! If the budget admits no bucket for a parent without room in its levels, the packet is dropped as *not-admitted*,
+//! like that of a source. If the map refuses the bucket, the packet passes as *table-full*.
 //!
 //! A changed parent is another policy, so it has another state, which is full of tokens.
 

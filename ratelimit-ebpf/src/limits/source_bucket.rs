@@ -53,10 +53,11 @@ pub fn ask(
     }
     if found.is_none() {
         context.reason = Reason::TableFull;
-        let bucket = create::from_levels(&context.source, levels, policy, context.resolution, &clock)?;
+        create::from_levels(&context.source, levels, policy, &clock);
         if settings::divides_bursts() {
             start::spend(&context.source, context.hash, context.resolution.0, context.tick);
         }
+        let bucket = buckets::find(&context.source)?;
         let passed =
             if policy.ban.time == 0 { passed_before(policy, levels, &clock, context.amounts(policy)) } else { 0 };
         bucket.counts.count_passed(context.tick, passed, passed.wrapping_mul(u64::from(context.length())));
@@ -64,7 +65,7 @@ pub fn ask(
     }
     let bucket = found?;
     bucket_filter::note(context.hash);
-    handover::follow(&context.source, bucket, context.hash, context.resolution, control, context.tick);
+    handover::follow(&context.source, bucket, context.hash, context.resolution, control);
     context.reason = decide(context.amounts(policy), &clock, policy, levels, bucket);
     if context.reason.passes() {
         bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));

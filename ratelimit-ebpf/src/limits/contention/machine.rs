@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::{boxed::Box, vec::Vec};
 
 use ratelimit_common::{
+    buckets::bucket::Resolution,
     identity::source::Source,
     limits::{
         limit::{Limit, Rate},
@@ -16,12 +17,14 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{
+        atomic::Word,
         clock::Clock,
         schedule::{
             self,
             own::{self, zeros},
         },
     },
+    buckets::handover,
     cells::level,
     limits::{
         contention::orders::{Order, Time},
@@ -30,6 +33,7 @@ use crate::{
     maps::{buckets::Bucket, exchange::Charge, levels::Levels, sliding_logs::SlidingLog},
     meters::{sliding_log, token_bucket, window},
     packet::context::Context,
+    parse::transport::Transport,
 };
 
 /// What decides about the packets.
@@ -37,6 +41,8 @@ use crate::{
 pub(super) enum Stage {
     Bucket,
     Cell,
+    /// Sources without buckets. The budget of the first CPU admits them, and that of the others is spent.
+    NewSource,
     Window,
     Log,
 }
@@ -48,6 +54,8 @@ const BEGIN: u64 = 3_600_000_000_000 * 1_000;
 struct Sender {
     bucket: &'static Bucket,
     log: &'static SlidingLog,
+    /// Whether the bucket is in the map.
+    has_bucket: &'static Word,
     passed: AtomicU64,
 }
 
@@ -58,6 +66,7 @@ pub(super) struct Machine {
     policy: &'static Policy,
     control: &'static Control,
     clock: &'static AtomicU64,
+    coarse: &'static AtomicU64,
     levels: &'static Levels,
     senders: Vec<Sender>,
 }
@@ -68,11 +77,14 @@ impl Machine {
         let control: &'static mut Control = Box::leak(Box::new(Control { clock: BEGIN, ..Control::default() }));
         control.largest_debt = stages::largest_debt(&policy.packets).max(stages::largest_debt(&policy.second));
         let control = &raw mut *control;
-        // SAFETY: the entry is never freed. Its clock changes, and all accesses to it are volatile or atomic.
-        let (control, clock) = unsafe { (&*control, AtomicU64::from_ptr(&raw mut (*control).clock)) };
-        let sender = |_| Sender { bucket: zeros(), log: zeros(), passed: AtomicU64::new(0) };
+        // SAFETY: the entry is never freed. Its clocks change, and all accesses to them are volatile or atomic.
+        let (control, clock, coarse) = unsafe {
+            let of = |clock| AtomicU64::from_ptr(clock);
+            (&*control, of(&raw mut (*control).clock), of(&raw mut (*control).coarse_clock))
+        };
+        let sender = |_| Sender { bucket: zeros(), log: zeros(), has_bucket: zeros(), passed: AtomicU64::new(0) };
         let senders = (0..sources).map(sender).collect();
-        Self { stage, limit: *limit, policy, control, clock, levels: zeros(), senders }
+        Self { stage, limit: *limit, policy, control, clock, coarse, levels: zeros(), senders }
     }
 
     /// Returns the number of packets of one source that may pass until now.
@@ -80,7 +92,7 @@ impl Machine {
         let time = self.clock.load(Ordering::SeqCst) - BEGIN;
         let gained = |rate: Rate| (u128::from(time) * u128::from(rate.amount) / u128::from(rate.period)) as u64;
         let bound = |rate: Rate, burst: u64| match self.stage {
-            Stage::Bucket | Stage::Cell => burst + gained(rate) + 1,
+            Stage::Bucket | Stage::Cell | Stage::NewSource => burst + gained(rate) + 1,
             Stage::Window | Stage::Log => rate.amount,
         };
         let first = self.limit.packets.expect("no limit of packets");
@@ -95,7 +107,7 @@ impl Machine {
         let choose = order.choose(move |number| time.pass(clock, cost.max(1), number));
         schedule::run(cpus, packets, choose, |cpu| {
             let sender = &self.senders[cpu % self.senders.len()];
-            if self.decide(sender).passes() {
+            if self.decide(sender, cpu == 0).passes() {
                 sender.passed.fetch_add(1, Ordering::SeqCst);
             }
         });
@@ -103,11 +115,12 @@ impl Machine {
     }
 
     /// Decides about one packet, as [`ask`](crate::limits::ask::ask) does.
-    fn decide(&self, Sender { bucket, log, .. }: &Sender) -> Reason {
+    fn decide(&self, sender: &Sender, may_create: bool) -> Reason {
+        let Sender { bucket, log, .. } = sender;
         let (policy, control, now) = (self.policy, self.control, self.clock.load(Ordering::SeqCst));
         own::join(control);
         let (clock, bucket) = (Clock::of(control, now), *bucket);
-        let mut context = Context::new(Source::v4([192, 0, 2, 1]), now, [64, 1], 0);
+        let mut context = Context::new(Source::v4([192, 0, 2, 1]), Transport::NONE, now, [64, 1], 0);
         match self.stage {
             Stage::Bucket => {
                 token_bucket::ask(bucket, policy, &clock, context.amounts(policy)).err().unwrap_or(Reason::WithinLimit)
@@ -119,8 +132,42 @@ impl Machine {
                     context.reason
                 }
             },
+            Stage::NewSource => match level::ask(self.levels, policy, &clock, &context) {
+                Charge::Paid => Reason::WithinLimit,
+                Charge::Refused => self.decide_above_share(sender, &mut context, may_create),
+            },
             Stage::Window => window::ask(bucket, policy, now, context.amounts(policy)),
             Stage::Log => sliding_log::ask(log, policy, now),
         }
+    }
+
+    /// Decides about a packet of a source without a bucket, or with one that may be new, as
+    /// [`own::ask`](crate::limits::own::ask) does.
+    fn decide_above_share(&self, sender: &Sender, context: &mut Context, may_create: bool) -> Reason {
+        let (Sender { bucket, has_bucket, .. }, levels) = (sender, self.levels);
+        let (policy, control, clock) = (self.policy, self.control, context.clock(self.control));
+        if has_bucket.load() == 0 && may_create {
+            let handed = |level, meter| stages::handed(level::debt(level, &clock), clock.units(), meter);
+            bucket.packets.store(handed(&levels.packets, &policy.packets));
+            bucket.second.store(handed(&levels.second, &policy.second));
+            has_bucket.store(1);
+        }
+        if has_bucket.load() == 0 {
+            if level::ask_whole(levels, policy, &clock, context) == Charge::Refused {
+                return Reason::NotAdmitted;
+            }
+            if has_bucket.load() != 0 {
+                handover::owe(bucket, policy, &clock, context.amounts(policy));
+            }
+            return Reason::WithinLimit;
+        }
+        let cached = bucket.resolution.load();
+        if cached == Resolution::NONE.0 {
+            self.coarse.store(self.clock.load(Ordering::SeqCst), Ordering::SeqCst);
+            handover::raise_all(bucket, levels, policy, control);
+            let _ = bucket.resolution.compare_exchange(cached, Resolution::NOTHING.0);
+        }
+        let _ = source_bucket::ask(context, control, policy, levels, Some(bucket));
+        context.reason
     }
 }

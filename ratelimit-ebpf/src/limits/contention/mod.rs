@@ -36,7 +36,9 @@ fn holds(stage: Stage, limits: &[Limit], packets: usize, sources: usize) {
                 let passed = machine.run(CPUS, packets, order, time);
                 let most = machine.bound();
                 runs += 1;
-                let is_full = sources > 1 || time != Time::Stopped || passed[0] + 1 >= most;
+                // While a bucket is created, a packet may be charged twice.
+                let missing = if stage == Stage::NewSource { 1 + CPUS as u64 } else { 1 };
+                let is_full = sources > 1 || time != Time::Stopped || passed[0] + missing >= most;
                 if passed.iter().any(|passed| *passed > most) || !is_full {
                     failed.push(format!("{limit:?} {order:?} {time:?}: {passed:?} of {most}"));
                 }
@@ -53,7 +55,16 @@ fn a_bucket_admits_its_burst_and_no_packet_too_many() {
 
 #[test]
 fn a_cell_and_its_bucket_admit_their_burst_and_no_packet_too_many() {
-    holds(Stage::Cell, &limits(&[1, 100]), 30, 1);
+    holds(Stage::Cell, &limits(&[1, 2, 100]), 30, 1);
+}
+
+/// The cell alone bounds such a source as long as no CPU stops for longer than its burst lasts. Time jumps by some packets,
+/// so bursts of two packets are left out where that takes hours.
+#[test]
+fn a_source_whose_bucket_is_created_meanwhile_is_admitted_no_packet_too_many() {
+    let short = limits(&[2]).into_iter().filter(|limit| limit.packets.is_some_and(|rate| rate.period == SECOND));
+    holds(Stage::NewSource, &[limits(&[10, 100]), short.collect()].concat(), 30, 1);
+    holds(Stage::NewSource, &limits(&[10]), 20, 2);
 }
 
 #[test]

@@ -9,9 +9,10 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, settings, verifier::given},
+    cells::level,
     limits::{
         further::limit::{Further, NEAR, are_on},
-        stages::{charged, pair::Pair, payment::pay_level},
+        stages::{charged, pair::Pair},
     },
     maps::{
         buckets::{self, Bucket},
@@ -96,15 +97,13 @@ fn pay(
     meter: &Meter,
     payment: &Payment,
 ) -> Option<u64> {
-    if pay_level(level, Part::Share.of(meter), payment) {
-        return Some(0);
+    let cost = payment.cost.load();
+    if let Some(charged) = level::charge_level(level, Part::Share.of(meter), &limit.clock, cost) {
+        payment.record_level(cost, charged);
+        return Some(charged);
     }
-    let is_paid = match buckets::find(&limit.key) {
-        Some(bucket) => Pair::new(level, own(bucket), meter).pay(payment) == Charge::Paid,
-        // The budget for buckets is spent, or the bucket was recycled since the check.
-        None => pay_level(level, Part::Whole.of(meter), payment),
-    };
-    is_paid.then_some(0)
+    let bucket = buckets::find(&limit.key)?;
+    (Pair::new(level, own(bucket), meter).pay(payment) == Charge::Paid).then_some(0)
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]

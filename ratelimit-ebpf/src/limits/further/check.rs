@@ -54,15 +54,12 @@ fn check_further(context: *const Context, control: *const Control, which: u32, n
     let (Some(context), Some(control)) = (given(context), given(control)) else { return Reason::NoState };
     let Some(limit) = Further::of(context, control, which, now) else { return Reason::WithinLimit };
     let amounts = context.amounts(limit.policy);
-    let has_room = |levels, part| level::have_room(levels, limit.policy, &limit.clock, amounts, part);
-    if limit.levels.is_some_and(|levels| has_room(levels, Part::Share)) {
+    let has_room = |levels| level::have_room(levels, limit.policy, &limit.clock, amounts, Part::Share);
+    if limit.levels.is_some_and(has_room) {
         return Reason::WithinLimit;
     }
     let bucket = match limit.bucket(context.tick) {
         Ok(bucket) => bucket,
-        Err(Reason::NotAdmitted) if limit.levels.is_some_and(|levels| has_room(levels, Part::Whole)) => {
-            return Reason::WithinLimit;
-        }
         Err(reason) => return reason,
     };
     let Some(levels) = limit.levels else {

@@ -88,6 +88,7 @@ impl<'a> Further<'a> {
         if !admission::admits(clock.control(), policy, tick) {
             return Err(Reason::NotAdmitted);
         }
-        create::from_levels(key, levels, policy, Resolution::NONE, clock).ok_or(Reason::TableFull)
+        create::from_levels(key, levels, policy, clock);
+        buckets::find(key).ok_or(Reason::TableFull)
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     bpf::{atomic::Word, clock::Clock, verifier::given},
     limits::stages::two_stages::{REFUSED, charged_cell, charged_further, charged_own, time_of_own},
     maps::{
-        exchange::{self, Addition, Charge, FEW_TRIES, TRIES, exchange, undo},
+        exchange::{self, Addition, Charge, FEW_TRIES, exchange, undo},
         this_cpu::payment::Payment,
     },
     meters::gcra::{addition, cap},
@@ -39,21 +39,6 @@ pub(crate) fn rest_refuses(
             true
         }
     }
-}
-
-/// Charges a level alone. Returns whether the cost fits this part of the burst.
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-pub(crate) fn pay_level(level: *const Word, part: Units, payment: *const Payment) -> bool {
-    let (Some(level), Some(payment)) = (given(level), given(payment)) else { return false };
-    let (now, most, cost) = (gcra::units(payment.now.load()), payment.largest_debt.load(), payment.cost.load());
-    let charged = exchange::charge::<TRIES>(level, Addition::within(most, cost), |seen| {
-        stages::ask_cell(stages::level_debt(seen, now, most), now, cost, part)
-    });
-    if let Some(charged) = charged {
-        payment.record_level(cost, charged);
-    }
-    charged.is_some()
 }
 
 /// See [`Pair::pay`](crate::limits::stages::pair::Pair::pay).

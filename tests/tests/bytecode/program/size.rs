@@ -32,7 +32,7 @@ fn measure(name: &str, settings: Settings, most: &Most) {
 /// reach them.
 #[test]
 fn the_default_program_stays_within_its_size_limit() {
-    measure("default", Settings::default(), &Most { verified: 150_000, translated: 9_000 });
+    measure("default", Settings::default(), &Most { verified: 150_000, translated: 9_500 });
 }
 
 /// The values on kernel 6.18 are 40,000 to 70,000, depending on LLVM's layout, and 4,800. Kernel 6.1 keeps unused
@@ -60,7 +60,7 @@ fn the_program_with_every_feature_stays_within_the_verifier_limit() {
 #[test]
 fn the_program_for_one_buffer_stays_within_the_same_limits() {
     let linear = |settings| Settings { frags: false, raw_ip: true, ..settings };
-    measure("default, one buffer", linear(Settings::default()), &Most { verified: 150_000, translated: 9_000 });
+    measure("default, one buffer", linear(Settings::default()), &Most { verified: 150_000, translated: 9_500 });
     measure("everything, one buffer", linear(everything()), &Most { verified: 500_000, translated: 22_000 });
 }
 
