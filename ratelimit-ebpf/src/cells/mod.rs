@@ -3,7 +3,7 @@
 //!
 //! A cell admits packets within its share of the burst, or repeats a cached refusal. Only a source's own bucket
 //! refuses. So a neighbour in the cell costs a source at most the cell's share, plus the debt that a new bucket starts
-//! with.
+//! with. While the budget for buckets is spent, the cell decides alone about sources without a bucket.
 //!
 //! If three offenders share one cell, the bucket of the third is asked each time. Its refusal takes a place in one of
 //! sixteen cases. Each of them keeps its rate.
