@@ -47,9 +47,19 @@ pub(crate) fn parsed(
         return Ok(Parsed { source, classes: Classes::from(ANY), transport: Transport::NONE });
     };
     let classes = if settings::has_services() { classes(&payload, frame)? } else { Classes::from(ANY) };
-    let transport =
-        if settings::looks_up_sockets() { Transport::of(&payload, network, is_ipv6) } else { Transport::NONE };
+    let transport = if settings::looks_up_sockets() { transport(&payload, network, is_ipv6) } else { Transport::NONE };
     Ok(Parsed { source, classes, transport })
+}
+
+/// Returns the place of the header that has both ports of a connection, if this payload begins with a whole one.
+#[inline(always)]
+fn transport(Payload { protocol, begin, end }: &Payload, network: usize, is_ipv6: bool) -> Transport {
+    let (is_tcp, length) = match *protocol {
+        TCP => (true, TCP_LENGTH),
+        UDP => (false, UDP_LENGTH),
+        _ => return Transport::NONE,
+    };
+    if begin + length > *end { Transport::NONE } else { Transport::new(is_tcp, is_ipv6, network, *begin) }
 }
 
 /// Returns the classes of a packet with this payload, narrowest first.

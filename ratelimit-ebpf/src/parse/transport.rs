@@ -1,13 +1,6 @@
 //! Where the headers of a packet's connection lie, as far as the parser has found them. One word, so that whoever looks up
 //! the connection parses no header again.
 
-use ratelimit_common::identity::service::{TCP, UDP};
-
-use crate::parse::{
-    outcome::Payload,
-    ports::{TCP_LENGTH, UDP_LENGTH},
-};
-
 /// The place of the TCP or UDP header of a packet and of the IP header before it. 0 if the packet has no connection: a
 /// later fragment, another protocol, a header that ends too early.
 ///
@@ -29,20 +22,15 @@ impl Transport {
     /// The packet has no connection.
     pub const NONE: Self = Self(0);
 
-    /// Returns the place of a payload behind an IP header at `network`.
+    /// Returns the place of a TCP or UDP header at `begin`, behind an IP header at `network`.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn of(payload: &Payload, network: usize, is_ipv6: bool) -> Self {
-        let (kind, length) = match payload.protocol {
-            TCP => (IS_TCP, TCP_LENGTH),
-            UDP => (IS_UDP, UDP_LENGTH),
-            _ => return Self::NONE,
-        };
-        if payload.begin + length > payload.end || payload.begin > MOST_BEGIN {
+    pub fn new(is_tcp: bool, is_ipv6: bool, network: usize, begin: usize) -> Self {
+        if begin > MOST_BEGIN {
             return Self::NONE;
         }
-        let family = if is_ipv6 { IS_IPV6 } else { 0 };
-        Self(kind | family | (network as u32) << NETWORK_SHIFT | (payload.begin as u32) << BEGIN_SHIFT)
+        let (kind, family) = (if is_tcp { IS_TCP } else { IS_UDP }, if is_ipv6 { IS_IPV6 } else { 0 });
+        Self(kind | family | (network as u32) << NETWORK_SHIFT | (begin as u32) << BEGIN_SHIFT)
     }
 
     /// Whether the packet has no connection.
