@@ -122,7 +122,7 @@ fn by_policy<const FRAGS: bool>(
             unknown_sources::settle(context.hash, context.tick, passes);
         } else if settings::proves_tcp() && passes && context.is_unknown(Unknown::FirstSyn) {
             // The answer goes to an address that may be forged, so the limits of this address came first.
-            let is_answered = reason == Reason::WithinLimit && proofs::ask::answers::<FRAGS>(ctx, context);
+            let is_answered = proofs::ask::answers::<FRAGS>(ctx, context);
             return learned_rate::refused(if is_answered { Reason::SynCookie } else { Reason::OverUnknown }).into();
         }
     }

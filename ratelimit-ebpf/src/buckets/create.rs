@@ -70,8 +70,7 @@ pub fn sliding_log(key: &Source, policy: &Policy, control: &Control, tick: u64) 
 #[inline(always)]
 pub fn of_source(source: &Source, hash: u64, resolution: Resolution, control: &Control, tick: u64) {
     if settings::has_cells() {
-        // What it owes follows. Until then, it has no resolution.
-        buckets::insert(source, gcra::units(tick), gcra::units(tick), Resolution::NONE, tick);
+        buckets::insert(source, gcra::units(tick), gcra::units(tick), Resolution::NEW, tick);
         if let Some(bucket) = buckets::find(source) {
             handover::follow(source, bucket, hash, resolution, control);
         }
@@ -83,13 +82,13 @@ pub fn of_source(source: &Source, hash: u64, resolution: Resolution, control: &C
     }
 }
 
-/// Creates a bucket with the debt that the levels show above the cell's share, and without a resolution. So neither a new
-/// source nor one whose bucket was evicted gains tokens.
+/// Creates a bucket with the debt that the levels show above the cell's share. So neither a new source nor one whose
+/// bucket was evicted gains tokens.
 #[inline(always)]
-pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, clock: &Clock<'_>) {
+pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
     let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);
     let (packets, second) = (handed(&levels.packets, &policy.packets), handed(&levels.second, &policy.second));
-    buckets::insert(source, packets, second, Resolution::NONE, clock.now());
+    buckets::insert(source, packets, second, resolution, clock.now());
 }
 
 /// Returns whether the budget admits a new entry. Without cells there is no budget.

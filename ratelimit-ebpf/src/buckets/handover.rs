@@ -1,9 +1,8 @@
 //! Handover of debt from a cell to a bucket that exists: when the bucket is new, and when the cells' shares become
 //! smaller.
 //!
-//! A new bucket has no resolution ([`Resolution::NONE`]). While it was created, other CPUs may have found none, and
-//! charged the cell alone. So whoever finds it without a resolution charges it with the debt that its cell shows, before
-//! the bucket decides for the first time.
+//! While a bucket is created, other CPUs may find none, and charge the cell alone. So whoever finds a bucket that is still
+//! [new](Resolution::NEW) charges it with the debt that its cell shows, before it decides for the first time.
 //!
 //! If packets of some service cost more than any packet before, the cells' shares shrink. The debt between the new
 //! share and the old one is in the cell only. `Control::cell_shares_since` names the generation from which on the
@@ -43,7 +42,7 @@ const EVERY_AMOUNT: Addition = Addition { least: 0, most: u64::MAX };
 pub fn follow(source: &Source, bucket: &'static Bucket, hash: u64, resolution: Resolution, control: &Control) {
     let cached = bucket.resolved();
     let is_earlier = settings::has_costs() && cached.is_before(control::cell_shares_since(control));
-    if settings::has_cells() && (cached == Resolution::NONE || is_earlier) {
+    if settings::has_cells() && (cached == Resolution::NEW || is_earlier) {
         raise(bucket, hash, control, resolution.0);
         buckets::cache(source, bucket, cached, resolution);
     }

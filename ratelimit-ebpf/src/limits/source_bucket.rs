@@ -1,6 +1,7 @@
 //! The second stage: a source's own bucket, for packets that do not fit its cell's share.
 
 use ratelimit_common::{
+    buckets::bucket::Resolution,
     limits::policy::{COARSE, Policy},
     maps::control::Control,
     meters::stages::Part,
@@ -53,7 +54,7 @@ pub fn ask(
     }
     if found.is_none() {
         context.reason = Reason::TableFull;
-        create::from_levels(&context.source, levels, policy, &clock);
+        create::from_levels(&context.source, levels, policy, Resolution::NEW, &clock);
         if settings::divides_bursts() {
             start::spend(&context.source, context.hash, context.resolution.0, context.tick);
         }

@@ -105,7 +105,8 @@ impl Tracked {
         let judged = Resolution(bucket.resolution);
         // A source that was just banned resolves its policy at its next packet. After a ban, other packets need no
         // bucket.
-        let is_open = judged == Resolution::NONE || judged.policy() == BANNED_ID && judged.ends() <= now;
+        let is_new = [Resolution::NONE, Resolution::NEW].contains(&judged);
+        let is_open = is_new || judged.policy() == BANNED_ID && judged.ends() <= now;
         if !is_open && judged.policy() < POLICIES_MAX {
             let (sources, exceeding) = self.by_policy.entry(judged.policy()).or_default();
             (*sources, *exceeding) = (*sources + 1, *exceeding + exceeds);

@@ -150,6 +150,7 @@ impl Machine {
             let handed = |level, meter| stages::handed(level::debt(level, &clock), clock.units(), meter);
             bucket.packets.store(handed(&levels.packets, &policy.packets));
             bucket.second.store(handed(&levels.second, &policy.second));
+            bucket.resolution.store(Resolution::NEW.0);
             has_bucket.store(1);
         }
         if has_bucket.load() == 0 {
@@ -162,7 +163,7 @@ impl Machine {
             return Reason::WithinLimit;
         }
         let cached = bucket.resolution.load();
-        if cached == Resolution::NONE.0 {
+        if cached == Resolution::NEW.0 {
             self.coarse.store(self.clock.load(Ordering::SeqCst), Ordering::SeqCst);
             handover::raise_all(bucket, levels, policy, control);
             let _ = bucket.resolution.compare_exchange(cached, Resolution::NOTHING.0);

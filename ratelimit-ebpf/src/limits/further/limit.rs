@@ -88,7 +88,7 @@ impl<'a> Further<'a> {
         if !admission::admits(clock.control(), policy, tick) {
             return Err(Reason::NotAdmitted);
         }
-        create::from_levels(key, levels, policy, clock);
+        create::from_levels(key, levels, policy, Resolution::NONE, clock);
         buckets::find(key).ok_or(Reason::TableFull)
     }
 }
