@@ -167,27 +167,6 @@ fn a_flood_of_half_a_burst_and_a_packet_takes_no_packet_of_others() {
     assert!((190..=210).contains(&made), "{made}");
 }
 
-/// The filter of buckets forgets a bucket that was not used for long. The bucket still decides, and not the cell alone.
-#[test]
-fn beyond_the_admission_budget_a_bucket_that_was_not_used_for_long_gives_no_second_burst() {
-    let (mut bytecode, first) = with_one_a_second();
-    // Half a burst is owed again, in the bucket only as far as the cell shows it.
-    bytecode.set_time(SECOND + 600 * SECOND);
-    let other = frame(unknown_source(7));
-    gets_exactly_its_burst(&bytecode, &other);
-    for _ in 0..BURST {
-        assert_eq!(bytecode.reason(&first), Reason::WithinLimit);
-    }
-    assert!(!bytecode.reason(&first).passes());
-    // A second burst would pass if the cell had paid for the first one, while the bucket owed nothing.
-    bytecode.set_time(SECOND + 601 * SECOND);
-    for _ in 0..BURST {
-        assert_eq!(bytecode.reason(&first), Reason::WithinLimit);
-    }
-    assert!(!bytecode.reason(&first).passes());
-    assert_eq!(of_cpus(&bytecode, |cpu| cpu.admitted), 2);
-}
-
 /// With a budget of zero, the program creates no bucket and loses no rule.
 #[test]
 fn with_admission_budget_zero_cells_and_rules_still_apply() {

@@ -6,7 +6,7 @@ use ratelimit_common::{
     cells::bucket_filter::FIRST_EPOCH, identity::source::Source, limits::limit::SECOND, reason::Reason,
 };
 use ratelimit_dataplane::program::loader::Settings;
-use ratelimit_tests::{Bytecode, Frame, Order, Sources, Walker, per_second};
+use ratelimit_tests::{Bytecode, Frame, Order, Sources, Verdict, Walker, per_second};
 
 use super::{of_cpus, stay_on_one_cpu};
 
@@ -63,6 +63,25 @@ fn a_bucket_that_the_filter_has_forgotten_is_not_made_anew() {
     let after = bytecode.bucket(source).unwrap();
     assert_eq!((after.passed(), after.over_limit()), (before.passed() + 1, before.over_limit() + 1));
     assert_eq!((of_cpus(&bytecode, |cpu| cpu.admitted), of_cpus(&bytecode, |cpu| cpu.failed)), (created, 0));
+}
+
+/// The budget is spent when the source of such a bucket sends its burst. Its bucket pays for it, and not the cell alone.
+#[test]
+fn a_bucket_that_the_filter_has_forgotten_gives_no_second_burst() {
+    let mut bytecode = with_one_bucket();
+    bytecode.set_time(100 * SECOND);
+    let other = Frame::udp([198, 51, 100, 1], 9).bytes();
+    assert_eq!(bytecode.repeat(&other, 10), Verdict::Pass);
+    set_epoch(&mut bytecode, FIRST_EPOCH + 2);
+    for _ in 0..10 {
+        assert_eq!(reason(&bytecode), Reason::WithinLimit);
+    }
+    assert_eq!(reason(&bytecode), Reason::OverPackets);
+    // A second later, the budget has one bucket again.
+    bytecode.tables.renew().unwrap();
+    bytecode.set_time(101 * SECOND);
+    assert_eq!(reason(&bytecode), Reason::WithinLimit);
+    assert_eq!(reason(&bytecode), Reason::OverPackets);
 }
 
 #[test]
