@@ -12,11 +12,11 @@ use crate::{
     packet::{
         context::{Context, NOT_LOOKED_UP, NOT_OWN},
         frame::Packet,
+        transport::Transport,
     },
     parse::{
         connection::{IS_TCP, kind_of},
         ports::{ACK, FLAGS, SYN},
-        transport::Transport,
     },
 };
 

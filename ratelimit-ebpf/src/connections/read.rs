@@ -4,11 +4,10 @@ use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 
 use crate::{
     bpf::settings,
-    packet::{first_buffer::FirstBuffer, frame::Packet, headers::Frame, scattered::Scattered},
+    packet::{first_buffer::FirstBuffer, frame::Packet, headers::Frame, scattered::Scattered, transport::Transport},
     parse::{
         connection::{Connection, Found},
         outcome::Stop,
-        transport::Transport,
     },
 };
 

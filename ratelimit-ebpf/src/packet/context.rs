@@ -13,7 +13,7 @@ use ratelimit_common::{
 use crate::{
     bpf::{clock::Clock, settings},
     maps::rules,
-    parse::transport::Transport,
+    packet::transport::Transport,
 };
 
 /// One packet.

@@ -6,4 +6,5 @@ pub mod first_buffer;
 pub mod frame;
 pub mod headers;
 pub mod scattered;
+pub mod transport;
 pub mod verdict;

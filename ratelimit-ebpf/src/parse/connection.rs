@@ -4,11 +4,10 @@ use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 
 use crate::{
     bpf::settings,
-    packet::headers::Frame,
+    packet::{headers::Frame, transport::Transport},
     parse::{
         outcome::Stop,
         ports::{ACK, FLAGS, SYN, TCP_LENGTH},
-        transport::Transport,
     },
 };
 

@@ -30,7 +30,7 @@ pub(crate) fn parse(frame: &impl Frame, offset: usize) -> Result<Parsed, Stop> {
 ///
 /// As for [`parse`].
 #[inline(always)]
-pub(crate) fn headers(frame: &impl Frame, offset: usize) -> Result<Headers, Stop> {
+fn headers(frame: &impl Frame, offset: usize) -> Result<Headers, Stop> {
     let header = frame.read::<Ipv4Hdr>(offset).ok_or_else(|| no_source(frame))?;
     if header.version() != 4 {
         return Err(unreadable(Reason::Malformed).into());

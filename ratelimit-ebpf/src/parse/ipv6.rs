@@ -33,7 +33,7 @@ pub(crate) fn parse<const ETHERNET: bool>(frame: &impl Frame, offset: usize) -> 
 ///
 /// As for [`parse`].
 #[inline(always)]
-pub(crate) fn headers<const ETHERNET: bool>(frame: &impl Frame, offset: usize) -> Result<Headers, Stop> {
+fn headers<const ETHERNET: bool>(frame: &impl Frame, offset: usize) -> Result<Headers, Stop> {
     let header = frame.read::<Ipv6Hdr>(offset).ok_or_else(|| no_source(frame))?;
     if header.version() != 6 {
         return Err(unreadable(Reason::Malformed).into());

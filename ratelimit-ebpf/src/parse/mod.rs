@@ -12,4 +12,3 @@ pub mod ipv6_extensions;
 pub mod outcome;
 pub mod parser;
 pub mod ports;
-pub mod transport;

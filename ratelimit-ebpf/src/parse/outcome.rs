@@ -5,7 +5,10 @@ use ratelimit_common::{
     reason::Reason,
 };
 
-use crate::{bpf::settings, packet::headers::Frame, parse::transport::Transport};
+use crate::{
+    bpf::settings,
+    packet::{headers::Frame, transport::Transport},
+};
 
 /// Result of reading a packet's headers.
 pub struct Parsed {

@@ -8,11 +8,10 @@ use ratelimit_common::{
 };
 
 use crate::{
-    packet::{headers::Frame, scattered::Scattered},
+    packet::{headers::Frame, scattered::Scattered, transport::Transport},
     parse::{
         ethernet, ipv4, ipv6,
         outcome::{Parsed, Stop, no_source, unreadable},
-        transport::Transport,
     },
 };
 

@@ -13,11 +13,8 @@ use ratelimit_common::{
 use crate::{
     bpf::settings,
     maps::classes,
-    packet::headers::Frame,
-    parse::{
-        outcome::{Headers, Parsed, Payload, Stop},
-        transport::Transport,
-    },
+    packet::{headers::Frame, transport::Transport},
+    parse::outcome::{Headers, Parsed, Payload, Stop},
 };
 
 /// Bytes of the shortest headers. Hosts do not accept shorter ones.

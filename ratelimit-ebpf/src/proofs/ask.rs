@@ -11,11 +11,8 @@ use crate::{
         tcp::{self, LISTEN},
     },
     maps::this_cpu,
-    packet::{context::Context, frame},
-    parse::{
-        connection::{Connection, IS_TCP},
-        transport::Transport,
-    },
+    packet::{context::Context, frame, transport::Transport},
+    parse::connection::{Connection, IS_TCP},
     proofs::{budget, cookie, forwarded},
     reply::syn_ack,
 };

@@ -32,8 +32,7 @@ use crate::{
     },
     maps::{buckets::Bucket, exchange::Charge, levels::Levels, sliding_logs::SlidingLog},
     meters::{sliding_log, token_bucket, window},
-    packet::context::Context,
-    parse::transport::Transport,
+    packet::{context::Context, transport::Transport},
 };
 
 /// What decides about the packets.
