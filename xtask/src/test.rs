@@ -18,7 +18,7 @@ const KERNELS: [Name; 2] = [Name::V6_1, Name::V6_12];
 
 /// Most tests wait: for commands, or for the kernel to free maps. Tests that need all CPUs take a lock.
 const TESTS_PER_CPU: usize = 4;
-/// The tests that measure rates of packets, and how many of them run at a time.
+/// The tests that measure rates of packets, and how many of them run at a time. No other program runs beside them.
 const NETWORK: &str = "network";
 const NETWORK_TESTS_PER_CPU: usize = 2;
 /// The tests of fleets, which mostly wait. Guests run beside them.
@@ -26,7 +26,7 @@ const FLEET: &str = "fleet";
 /// The tests that set the clock of this machine. Nothing runs beside them.
 const CLOCK: &str = "clock";
 /// The test programs that take longest, which begin first.
-const LONGEST: [&str; 4] = ["commands", "bytecode", NETWORK, FLEET];
+const LONGEST: [&str; 3] = ["commands", "bytecode", FLEET];
 /// How many test programs run at a time: each leaves some of the CPU time.
 const LANES: usize = 2;
 
@@ -51,11 +51,12 @@ fn everything(with_guests: bool) -> Result<()> {
     unpacked::for_tests()?;
     let programs = build()?;
     let named = |name| programs.iter().find(|program| program.name == name).ok_or_else(|| anyhow!("no program {name}"));
-    let (clock, fleet) = (named(CLOCK)?, named(FLEET)?);
-    let is_here = |program: &&Program| program.name != CLOCK && !(with_guests && program.name == FLEET);
-    let mut failures: Vec<_> = clock.run(threads(TESTS_PER_CPU), &[])?.into_iter().collect();
-    failures.extend(in_lanes(programs.iter().filter(is_here).collect())?);
+    let (clock, network, fleet) = (named(CLOCK)?, named(NETWORK)?, named(FLEET)?);
+    let is_apart = |name| name == CLOCK || name == NETWORK || with_guests && name == FLEET;
+    let mut failures: Vec<_> = clock.run(threads_of(clock), &[])?.into_iter().collect();
+    failures.extend(in_lanes(programs.iter().filter(|program| !is_apart(&*program.name)).collect())?);
     let guests = if with_guests { Some(beside_guests(fleet, &mut failures)?) } else { None };
+    failures.extend(network.run(threads_of(network), &[])?);
     failures.extend(examples(&[]).err().map(|error| format!("examples in comments: {error:#}")));
     failures.extend(packet_tool().err().map(|error| format!("the packet tool, without features: {error:#}")));
     let missing = guests.map_or(Ok(()), |missing| check(&missing));
