@@ -149,7 +149,7 @@ impl Resolution {
     pub const NONE: Self = Self(0);
 
     /// That of a new bucket, which may not have all that its source owes yet: never valid.
-    pub const NEW: Self = Self(1 << TIME_BITS);
+    pub const NEW: Self = Self((POLICIES_MAX as u64 - 1) << TIME_BITS);
 
     /// A policy that is not in the map.
     pub const NOTHING: Self = Self(POLICY_MASK << TIME_BITS);

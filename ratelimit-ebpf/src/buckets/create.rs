@@ -72,7 +72,7 @@ pub fn of_source(source: &Source, hash: u64, resolution: Resolution, control: &C
     if settings::has_cells() {
         buckets::insert(source, gcra::units(tick), gcra::units(tick), Resolution::NEW, tick);
         if let Some(bucket) = buckets::find(source) {
-            handover::follow(source, bucket, hash, resolution, control);
+            let _ = handover::follow(source, bucket, hash, resolution, control);
         }
     } else {
         buckets::insert(source, gcra::units(tick), gcra::units(tick), resolution, tick);

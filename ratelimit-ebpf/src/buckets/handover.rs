@@ -19,7 +19,7 @@ use ratelimit_common::{
     identity::source::Source,
     limits::policy::{COARSE, Policy},
     maps::control::Control,
-    meters::{gcra::Units, meter::Meter, stages, state},
+    meters::{meter::Meter, stages, state},
 };
 
 use crate::{
@@ -27,25 +27,26 @@ use crate::{
     maps::{
         buckets::{self, Bucket},
         cells,
-        exchange::{self, Addition, TRIES},
+        exchange::{FEW_TRIES, exchange},
         levels::Levels,
         rules,
     },
 };
 
-/// What must be owed is added whatever it is.
-const EVERY_AMOUNT: Addition = Addition { least: 0, most: u64::MAX };
-
 /// Charges a bucket with the debt of its levels above the share, if it is new, or if the shares have shrunk since its
-/// policy was resolved. Then it caches the new resolution, so this happens once. `hash` is that of the source.
+/// policy was resolved. Then it caches the new resolution, so this happens once. `hash` is that of the source. Returns
+/// false if other CPUs were faster at each try, so that the bucket must not decide.
 #[inline(always)]
-pub fn follow(source: &Source, bucket: &'static Bucket, hash: u64, resolution: Resolution, control: &Control) {
+pub fn follow(source: &Source, bucket: &'static Bucket, hash: u64, resolution: Resolution, control: &Control) -> bool {
     let cached = bucket.resolved();
     let is_earlier = settings::has_costs() && cached.is_before(control::cell_shares_since(control));
     if settings::has_cells() && (cached == Resolution::NEW || is_earlier) {
-        raise(bucket, hash, control, resolution.0);
+        if raise(bucket, hash, control, resolution.0) == 0 {
+            return false;
+        }
         buckets::cache(source, bucket, cached, resolution);
     }
+    true
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
@@ -55,22 +56,19 @@ fn raise(bucket: *const Bucket, hash: u64, control: *const Control, resolution: 
         return 0;
     }
     let (Some(bucket), Some(control)) = (given(bucket), given(control)) else { return 0 };
-    let resolution = Resolution(resolution);
     // There is no policy if another class is billed. Windows and verdicts have nothing to hand over.
-    if let Some(policy) = rules::policy(resolution.policy())
-        && let Some(levels) = cells::levels(policy, hash)
-    {
-        raise_all(bucket, levels, policy, control);
-    }
-    0
+    let Some(policy) = rules::policy(Resolution(resolution).policy()) else { return 1 };
+    let Some(levels) = cells::levels(policy, hash) else { return 1 };
+    u32::from(raise_both(bucket, levels, policy, control))
 }
 
-/// Raises both states to those of a new bucket.
+/// Raises both states to those of a new bucket. Returns false if other CPUs were faster at each try.
 #[inline(always)]
-pub(crate) fn raise_all(bucket: &Bucket, levels: &Levels, policy: &Policy, control: &Control) {
+pub(crate) fn raise_both(bucket: &Bucket, levels: &Levels, policy: &Policy, control: &Control) -> bool {
     let is_coarse = u32::from(policy.flags & COARSE != 0);
-    raise_state(&raw const levels.packets, &raw const bucket.packets, &raw const policy.packets, control, is_coarse);
-    raise_state(&raw const levels.second, &raw const bucket.second, &raw const policy.second, control, is_coarse);
+    let Policy { packets, second, .. } = policy;
+    raise_state(&raw const levels.packets, &raw const bucket.packets, packets, control, is_coarse) != 0
+        && raise_state(&raw const levels.second, &raw const bucket.second, second, control, is_coarse) != 0
 }
 
 /// Raises a state to that of a new bucket. The clock is read after the level, so that what it shows of one source is at most
@@ -91,27 +89,7 @@ fn raise_state(
     let clock = if is_coarse == 0 { Clock::read(control) } else { Clock::coarse(control) };
     let now = clock.units();
     let handed = stages::handed(stages::level_debt(level, now, clock.largest_debt()), now, meter);
-    let _ = exchange::charge::<TRIES>(own, EVERY_AMOUNT, |seen| {
-        (state::debt(handed, now) > state::debt(seen, now)).then_some(handed)
-    });
-    0
-}
-
-/// Charges a bucket with a packet that its cell has admitted alone, because there was no bucket.
-#[inline(always)]
-pub fn owe(bucket: &Bucket, policy: &Policy, clock: &Clock<'_>, [one, amount]: [u32; 2]) {
-    let Policy { packets, second, .. } = policy;
-    owe_cost(&raw const bucket.packets, if packets.is_on() { packets.cost_of(one) } else { 0 }, clock.units());
-    owe_cost(&raw const bucket.second, if second.is_on() { second.cost_of(amount) } else { 0 }, clock.units());
-}
-
-#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
-#[inline(never)]
-fn owe_cost(own: *const Word, cost: Units, now: Units) -> u32 {
-    let Some(own) = given(own) else { return 0 };
-    if cost != 0 {
-        let _ =
-            exchange::charge::<TRIES>(own, EVERY_AMOUNT, |seen| Some(now.wrapping_add(state::debt(seen, now) + cost)));
-    }
-    0
+    let is_lower = |seen| state::debt(seen, now) < state::debt(handed, now);
+    let is_raised = exchange::<FEW_TRIES>(own, |seen| is_lower(seen).then_some(handed));
+    u32::from(is_raised || !is_lower(own.load()))
 }

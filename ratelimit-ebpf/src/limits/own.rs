@@ -21,7 +21,7 @@ pub fn ask(
     control: &Control,
     policy: &Policy,
     cells: Option<Cells>,
-    mut bucket: Option<&'static Bucket>,
+    bucket: Option<&'static Bucket>,
 ) -> Option<&'static Bucket> {
     if windowed::are_on() && !policy.is_bucket() {
         context.set_clock(control, policy);
@@ -49,10 +49,11 @@ pub fn ask(
     let is_spent = settings::divides_bursts() && start::is_spent(context, control, cells.levels);
     let charge = if is_spent { Charge::Refused } else { level::ask(cells.levels, policy, &clock, context) };
     if charge == Charge::Refused {
-        bucket = source_bucket::ask(context, control, policy, cells.levels, bucket);
-        if context.reason != Reason::NotAdmitted || !without_bucket::admits(context, control, cells.levels) {
-            return bucket;
+        let bucket = source_bucket::ask(context, control, policy, cells.levels, bucket);
+        if bucket.is_none() && context.reason == Reason::WithinLimit {
+            without_bucket::ask(context, control, cells.levels);
         }
+        return bucket;
     }
     context.reason = Reason::WithinLimit;
     let Levels { packets, second } = cells.levels;

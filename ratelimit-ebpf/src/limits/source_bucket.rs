@@ -24,6 +24,8 @@ use crate::{
 
 /// Writes the reason that the source's own bucket gives into the context. Creates the bucket if there is none.
 /// `at_hand` is the bucket, if it was found before.
+///
+/// [`Reason::WithinLimit`] without a bucket means that the budget admits none, and the cell has room for the whole burst.
 #[inline(never)]
 #[must_use]
 pub fn ask(
@@ -41,14 +43,16 @@ pub fn ask(
     }
     if found.is_none() {
         let is_admitted = admission::admits(control, policy, context.tick);
-        // The bucket may be one that was not used for long. A full cell needs no look-up, as most are in a flood.
-        if !may_be_there
-            && (is_admitted || level::have_room(levels, policy, &clock, context.amounts(policy), Part::Whole))
-        {
+        if !is_admitted && !level::have_room(levels, policy, &clock, context.amounts(policy), Part::Whole) {
+            context.reason = Reason::NotAdmitted;
+            return None;
+        }
+        if !may_be_there {
+            // The bucket may be one that was not used for long.
             found = buckets::find(&context.source);
         }
         if found.is_none() && !is_admitted {
-            context.reason = Reason::NotAdmitted;
+            context.reason = Reason::WithinLimit;
             return None;
         }
     }
@@ -66,7 +70,10 @@ pub fn ask(
     }
     let bucket = found?;
     bucket_filter::note(context.hash);
-    handover::follow(&context.source, bucket, context.hash, context.resolution, control);
+    if !handover::follow(&context.source, bucket, context.hash, context.resolution, control) {
+        context.reason = Reason::NotAdmitted;
+        return None;
+    }
     context.reason = decide(context.amounts(policy), &clock, policy, levels, bucket);
     if context.reason.passes() {
         bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));

@@ -4,24 +4,24 @@
 //! the cell decides as cell and bucket would. A flood that spends the budget takes nothing from a source that is alone
 //! in its cell.
 
-use ratelimit_common::maps::control::Control;
+use ratelimit_common::{maps::control::Control, reason::Reason};
 
 use crate::{
     bpf::{
         settings,
         verifier::{given, key},
     },
-    buckets::{handover, start},
+    buckets::start,
     cells::level,
     maps::{buckets, exchange::Charge, levels::Levels},
     packet::context::Context,
 };
 
-/// Returns whether the cell admits a packet of a source without a bucket.
+/// Writes the reason that the cell gives into the context.
 #[inline(always)]
-#[must_use]
-pub fn admits(context: &Context, control: &Control, levels: &Levels) -> bool {
-    charge_whole_burst(context, control, levels)
+pub fn ask(context: &mut Context, control: &Control, levels: &Levels) {
+    let is_paid = charge_whole_burst(context, control, levels);
+    context.reason = if is_paid { Reason::WithinLimit } else { Reason::NotAdmitted };
 }
 
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
@@ -38,13 +38,8 @@ fn charge_whole_burst(context: *const Context, control: *const Control, levels: 
     if settings::divides_bursts() && start::is_divided(context, control) {
         return false;
     }
-    let clock = context.clock(control);
-    if level::ask_whole(levels, policy, &clock, context) == Charge::Refused {
-        return false;
-    }
-    // If another CPU has created the bucket since it was looked for, it owes this packet too.
-    if let Some(bucket) = buckets::find(&key(&context.source)) {
-        handover::owe(bucket, policy, &clock, context.amounts(policy));
-    }
-    true
+    // Another CPU that has created the bucket meanwhile may not have seen this charge. So the packet is refused then, and
+    // what it has charged only refuses more.
+    level::ask_whole(levels, policy, &context.clock(control), context) == Charge::Paid
+        && buckets::find(&key(&context.source)).is_none()
 }

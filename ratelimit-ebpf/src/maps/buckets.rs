@@ -97,7 +97,7 @@ pub fn inserted(source: &Source) -> Option<&'static Bucket> {
 /// Writes what has decided about a source into its bucket, if the word there has not changed since it was read.
 ///
 /// The kernel can recycle the entry for another source at any moment. So this looks again afterwards. If the entry has
-/// another source by then, it gets an invalid word, and that source's next packet is resolved anew. At most the packets of
+/// another source by then, it counts as [new](Resolution::NEW), and that source's next packet is resolved anew. At most the packets of
 /// these nanoseconds see a word of another source.
 #[inline(never)]
 pub fn cache(source: &Source, bucket: &'static Bucket, before: Resolution, after: Resolution) {
@@ -105,7 +105,7 @@ pub fn cache(source: &Source, bucket: &'static Bucket, before: Resolution, after
         && bucket.resolution.compare_exchange(before.0, after.0).is_ok()
         && !inserted(source).is_some_and(|found| ptr::eq(found, bucket))
     {
-        let _ = bucket.resolution.compare_exchange(after.0, Resolution::NONE.0);
+        let _ = bucket.resolution.compare_exchange(after.0, Resolution::NEW.0);
     }
 }
 

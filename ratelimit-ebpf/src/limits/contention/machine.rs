@@ -101,9 +101,9 @@ impl Machine {
     }
 
     /// Runs the CPUs, each with packets of one source. Returns the number of packets of each source that passed.
-    pub(super) fn run(&self, cpus: usize, packets: usize, order: Order, time: Time) -> Vec<u64> {
+    pub(super) fn run(&self, cpus: usize, packets: usize, order: Order, time: Time, seed: u64) -> Vec<u64> {
         let (clock, cost) = (self.clock, self.policy.packets.cost_of(1) >> gcra::FRACTION_BITS);
-        let choose = order.choose(move |number| time.pass(clock, cost.max(1), number));
+        let choose = order.choose(seed, move |number| time.pass(clock, cost.max(1), number));
         schedule::run(cpus, packets, choose, |cpu| {
             let sender = &self.senders[cpu % self.senders.len()];
             if self.decide(sender, cpu == 0).passes() {
@@ -153,18 +153,15 @@ impl Machine {
             has_bucket.store(1);
         }
         if has_bucket.load() == 0 {
-            if level::ask_whole(levels, policy, &clock, context) == Charge::Refused {
-                return Reason::NotAdmitted;
-            }
-            if has_bucket.load() != 0 {
-                handover::owe(bucket, policy, &clock, context.amounts(policy));
-            }
-            return Reason::WithinLimit;
+            let is_paid = level::ask_whole(levels, policy, &clock, context) == Charge::Paid;
+            return if is_paid && has_bucket.load() == 0 { Reason::WithinLimit } else { Reason::NotAdmitted };
         }
         let cached = bucket.resolution.load();
         if cached == Resolution::NEW.0 {
             self.coarse.store(self.clock.load(Ordering::SeqCst), Ordering::SeqCst);
-            handover::raise_all(bucket, levels, policy, control);
+            if !handover::raise_both(bucket, levels, policy, control) {
+                return Reason::NotAdmitted;
+            }
             let _ = bucket.resolution.compare_exchange(cached, Resolution::NOTHING.0);
         }
         let _ = source_bucket::ask(context, control, policy, levels, Some(bucket));

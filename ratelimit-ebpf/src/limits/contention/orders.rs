@@ -18,14 +18,16 @@ pub(super) enum Order {
     Flock,
     /// At random, but a CPU at a write often waits for thousands of accesses.
     Delays,
+    /// At random, but each CPU often waits for some accesses, wherever it is.
+    Pauses,
 }
 
 impl Order {
-    pub(super) const ALL: [Self; 5] = [Self::InTurn, Self::Random, Self::Herd, Self::Flock, Self::Delays];
+    pub(super) const ALL: [Self; 6] = [Self::InTurn, Self::Random, Self::Herd, Self::Flock, Self::Delays, Self::Pauses];
 
     /// Returns the schedule of this order. It calls `tick` with a random number at each access.
-    pub(super) fn choose(self, mut tick: impl FnMut(u64) + Send + 'static) -> Choose {
-        let (mut draw, mut last, mut asleep) = (Draw(1 + self as u64), 0, Vec::new());
+    pub(super) fn choose(self, seed: u64, mut tick: impl FnMut(u64) + Send + 'static) -> Choose {
+        let (mut draw, mut last, mut asleep) = (Draw(1 + self as u64 + seed), 0, Vec::new());
         Box::new(move |stops| {
             let number = draw.next();
             tick(number);
@@ -34,12 +36,16 @@ impl Order {
                 Self::Random => next(stops, number as usize, |_| true),
                 Self::Herd => next(stops, last, |stop| !matches!(stop, Stop::Write | Stop::Add)),
                 Self::Flock => next(stops, last, |stop| stop != Stop::Add),
-                Self::Delays => {
+                Self::Delays | Self::Pauses => {
                     asleep.resize(stops.len(), 0u32);
                     asleep.iter_mut().for_each(|left| *left = left.saturating_sub(1));
                     let chosen = awake(stops, number as usize, &asleep);
-                    if stops[chosen] != Stop::Load && draw.next().is_multiple_of(4) && asleep[chosen] == 0 {
-                        asleep[chosen] = 2_000;
+                    let (is_here, time) = match self {
+                        Self::Delays => (stops[chosen] != Stop::Load, 2_000),
+                        _ => (true, number as u32 % 32),
+                    };
+                    if is_here && draw.next().is_multiple_of(4) && asleep[chosen] == 0 {
+                        asleep[chosen] = time;
                         awake(stops, chosen + 1, &asleep)
                     } else {
                         chosen

@@ -40,6 +40,8 @@ pub(in crate::attacks) fn play() -> Row {
         }
         thread::sleep(ROUND.saturating_sub(begin.elapsed()));
     }
+    let reasons = stage.ratelimit().json("status")["reasons"].clone();
+    assert!(reasons["not-admitted"]["packets"].as_u64() > Some(0), "the budget was not spent: {reasons}");
     // What the flood spends in the entries of these sources within a second: 150,000 packets in 131,072 entries.
     let honest = u64::from((ROUNDS - BEFORE) * HONEST_EACH);
     let attack = "half a burst and a packet of each of 25,000 new addresses per second, beside bursts of other sources";

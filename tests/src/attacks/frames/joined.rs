@@ -44,6 +44,8 @@ pub(in crate::attacks) fn play() -> Row {
         }
     });
     let forged = Packets { offered: SENDS * JOINED, passed: received(&server) };
+    // Each packet that passed was 64 datagrams: of the limit's hundred, far more arrive.
+    assert!(forged.passed >= 50 * JOINED && forged.passed.is_multiple_of(JOINED), "{forged:?}");
     ratelimit.ok("detach --all");
     let attack = "datagrams that a host on the other end of a veth pair sends 64 at a time";
     Row { attack, setup, forged, may_pass: None, honest: Packets::default(), may_lose: 0 }

@@ -5,6 +5,7 @@ use std::{
     future::pending,
     mem,
     path::{Path, PathBuf},
+    slice,
     time::Duration,
 };
 
@@ -16,6 +17,7 @@ use ratelimit_base::notify::{
 use ratelimit_dataplane::{
     debts::Saved,
     instance::{Instance, daemon_lock::DaemonLock, lock, read_only::View, segments},
+    sys::joined_packets,
 };
 use tokio::time::{Instant, sleep_until};
 
@@ -273,8 +275,10 @@ impl Daemon {
             let listed = &self.in_force.interfaces;
             match appear::attach_again(&self.pins, interface, listed, is_awaited, &protected, &mut self.daemon_lock) {
                 Ok(Appeared::Attached(allowed)) => {
-                    let allowed = allowed.iter().map(|peer| format!("; {}", allowed_ssh(peer)));
-                    say(Level::Info, &format!("{name}: {how}, attached{}", allowed.collect::<String>()));
+                    let allowed = allowed.iter().map(|peer| allowed_ssh(peer));
+                    let notices = joined_packets::notices(slice::from_ref(name));
+                    let more: String = allowed.chain(notices).map(|text| format!("; {text}")).collect();
+                    say(Level::Info, &format!("{name}: {how}, attached{more}"));
                     self.in_force.stop_waiting(name);
                 }
                 Ok(Appeared::Already) => self.in_force.stop_waiting(name),

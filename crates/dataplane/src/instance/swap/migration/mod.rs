@@ -212,7 +212,7 @@ fn copy(name: &str, (old, from): (&RawMap, &Layout), (new, to): (&RawMap, &Layou
 }
 
 /// Copies what an interrupted resize has not moved yet, except levels of cells: those sources may get half a burst
-/// twice.
+/// twice, or a whole one while the budget for buckets is spent.
 fn copy_unmoved(pins: &Path, place: &dyn Fn(&str) -> PathBuf, before: &Maps, known: &Maps) -> Result<(), Error> {
     for (name, old) in [(names::BUCKETS, names::OLD_BUCKETS), (names::SLIDING_LOGS, names::OLD_SLIDING_LOGS)] {
         let (Some((_, from)), Some((_, to))) = (before.get(name), known.get(name)) else { continue };
