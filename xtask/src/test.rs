@@ -2,9 +2,9 @@
 
 mod program;
 
-use std::{env, sync::Mutex, thread, thread::available_parallelism};
+use std::{env, thread, thread::available_parallelism};
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 
 use self::program::Program;
 use crate::{
@@ -16,19 +16,13 @@ use crate::{
 /// The kernels of the guests: the oldest supported one that the mirror has, and a later long-term one.
 const KERNELS: [Name; 2] = [Name::V6_1, Name::V6_12];
 
-/// Most tests wait: for commands, or for the kernel to free maps. Tests of one program that need all CPUs take a lock.
+/// Most tests wait: for commands, or for the kernel to free maps. Tests that need all CPUs take a lock.
 const TESTS_PER_CPU: usize = 4;
-/// The tests that measure rates of packets, and how many of them run at a time. No other program runs beside them.
+/// The tests that measure rates of packets, and how many of them run at a time.
 const NETWORK: &str = "network";
 const NETWORK_TESTS_PER_CPU: usize = 2;
-/// The tests of fleets, which mostly wait, and measure rates of packets. Only guests run beside them.
+/// The tests of fleets, which mostly wait. Guests run beside them.
 const FLEET: &str = "fleet";
-/// The tests that set the clock of this machine. Nothing runs beside them.
-const CLOCK: &str = "clock";
-/// The test programs that take longest, which begin first.
-const LONGEST: [&str; 2] = ["commands", "bytecode"];
-/// How many test programs run at a time: each leaves some of the CPU time.
-const LANES: usize = 2;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -50,16 +44,17 @@ fn everything(with_guests: bool) -> Result<()> {
     setup::for_tests()?;
     unpacked::for_tests()?;
     let programs = build()?;
-    let named = |name| programs.iter().find(|program| program.name == name).ok_or_else(|| anyhow!("no program {name}"));
-    let (clock, network, fleet) = (named(CLOCK)?, named(NETWORK)?, named(FLEET)?);
-    let is_apart = |name: &str| [CLOCK, NETWORK, FLEET].contains(&name);
-    let mut failures: Vec<_> = clock.run(threads_of(clock), &[])?.into_iter().collect();
-    failures.extend(in_lanes(programs.iter().filter(|program| !is_apart(&program.name)).collect()));
+    let [network, fleet] = [NETWORK, FLEET].map(|name| programs.iter().find(|program| program.name == name));
+    let (Some(network), Some(fleet)) = (network, fleet) else { bail!("there is no test program {NETWORK} or {FLEET}") };
+    let mut failures = Vec::new();
+    for program in programs.iter().filter(|program| ![NETWORK, FLEET].contains(&&*program.name)) {
+        failures.extend(program.run(threads(TESTS_PER_CPU), &[])?);
+    }
     let guests = if with_guests { Some(beside_guests(fleet, &mut failures)?) } else { None };
     if !with_guests {
-        failures.extend(fleet.run(threads_of(fleet), &[])?);
+        failures.extend(fleet.run(threads(TESTS_PER_CPU), &[])?);
     }
-    failures.extend(network.run(threads_of(network), &[])?);
+    failures.extend(network.run(threads(NETWORK_TESTS_PER_CPU), &[])?);
     failures.extend(examples(&[]).err().map(|error| format!("examples in comments: {error:#}")));
     failures.extend(packet_tool().err().map(|error| format!("the packet tool, without features: {error:#}")));
     let missing = guests.map_or(Ok(()), |missing| check(&missing));
@@ -73,7 +68,8 @@ fn some(filter: &[String]) -> Result<()> {
     for program in build()? {
         if program.has(filter)? {
             has_any = true;
-            failures.extend(program.run(threads_of(&program), filter)?);
+            let per_cpu = if program.name == NETWORK { NETWORK_TESTS_PER_CPU } else { TESTS_PER_CPU };
+            failures.extend(program.run(threads(per_cpu), filter)?);
         }
     }
     if !has_any {
@@ -81,28 +77,6 @@ fn some(filter: &[String]) -> Result<()> {
         examples(filter)?;
     }
     end(&failures)
-}
-
-/// Runs test programs, so many at a time. Returns which tests have failed.
-fn in_lanes(mut programs: Vec<&Program>) -> Vec<String> {
-    // The last one begins first. All others come before those that take long.
-    programs.sort_by_key(|program| LONGEST.iter().rev().position(|name| *name == program.name));
-    let left = Mutex::new(programs);
-    let lane = || {
-        let mut failures = Vec::new();
-        loop {
-            let Some(program) = left.lock().ok().and_then(|mut left| left.pop()) else { return failures };
-            match program.run(threads_of(program), &[]) {
-                Ok(failed) => failures.extend(failed),
-                Err(error) => failures.push(format!("{}: {error:#}", program.name)),
-            }
-        }
-    };
-    thread::scope(|scope| {
-        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
-        let ended = lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|_| vec!["a lane panicked".to_owned()]));
-        ended.flatten().collect()
-    })
 }
 
 /// Builds all test programs, and what they run.
@@ -132,11 +106,6 @@ fn packet_tool() -> Result<()> {
 fn end(failures: &[String]) -> Result<()> {
     ensure!(failures.is_empty(), "tests failed:\n  {}", failures.join("\n  "));
     Ok(())
-}
-
-/// Returns how many tests of a program run at a time.
-fn threads_of(program: &Program) -> usize {
-    threads(if program.name == NETWORK { NETWORK_TESTS_PER_CPU } else { TESTS_PER_CPU })
 }
 
 /// Returns how many tests run at a time, with so many for each CPU.

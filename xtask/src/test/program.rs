@@ -54,8 +54,7 @@ impl Program {
 
     /// Runs the tests that these arguments choose, so many at a time. Returns which have failed.
     pub(crate) fn run(&self, threads: usize, filter: &[String]) -> Result<Option<String>> {
-        let name = &self.name;
-        println!("test: {name} begins ({})", self.executable.display());
+        println!("\ntest: {} ({})", self.name, self.executable.display());
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).args(filter).stdout(Stdio::piped());
         if env::var_os(THREADS).is_none() {
@@ -64,12 +63,10 @@ impl Program {
         let mut child = command.spawn().with_context(|| format!("cannot run {}", self.executable.display()))?;
         let output = BufReader::new(child.stdout.take().context("no output")?);
         let (failed_tests, failed) = mpsc::channel();
-        let prefix = name.clone();
         let reader = thread::spawn(move || {
             for line in output.split(b'\n').map_while(Result::ok) {
                 let line = String::from_utf8_lossy(&line).into_owned();
-                // Another program may run beside it.
-                println!("{prefix}: {line}");
+                println!("{line}");
                 let _ = failed_test(&line).map(|test| failed_tests.send(test.to_owned()));
             }
         });
