@@ -70,9 +70,18 @@ pub(super) fn most_unknown(stage: &Stage) -> u64 {
     stage.bound(UNKNOWN, UNKNOWN / 5 + cpus() as u64 * UNKNOWN / 1_000)
 }
 
-/// Makes honest sources known: they send in three different seconds, all together below the rate of unknown sources.
+/// Makes honest sources known: they send in three different seconds, all together below the rate of unknown sources. Where
+/// a busy machine sends them all at once, some are over it, and send once more.
 pub(super) fn establish(stage: &mut Stage) {
-    for _ in 0..SECONDS {
+    let are_known = |stage: &Stage| {
+        let known = stage.ratelimit().json("status")["unknown"]["known"].as_u64();
+        known.is_none_or(|known| known >= ESTABLISHED.into())
+    };
+    for second in 0.. {
+        if second >= SECONDS && are_known(stage) {
+            break;
+        }
+        assert!(second < 5 * SECONDS, "not all honest sources are known");
         let begin = Instant::now();
         stage.honest(&honest_sources(ESTABLISHED), ESTABLISHED.into(), PACE);
         thread::sleep(SECOND_AND_MORE.saturating_sub(begin.elapsed()));

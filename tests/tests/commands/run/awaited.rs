@@ -98,7 +98,8 @@ fn a_reload_while_an_attached_interface_is_gone_keeps_it_awaited() {
     sandbox.ip("link add wan0 type veth");
     // The other end of the pair is here, and sends several packets as one.
     let line = daemon.line();
-    let begin = "ratelimit: wan0: appeared, attached; wan0: joined packets count as one: veth0 sends several packets as one";
+    let begin =
+        "ratelimit: wan0: appeared, attached; wan0: joined packets count as one: veth0 sends several packets as one";
     assert!(line.starts_with(begin), "{line}");
     let wan0 = &ratelimit.json("status")["interfaces"][1];
     assert_eq!(
