@@ -88,9 +88,9 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
     let hash = if settings::has_cells() { source.hash(&control.seed) } else { 0 };
     match buckets::find(source) {
         Some(bucket) => {
-            if handover::follow(source, bucket, hash, resolution, control) {
-                buckets::cache(source, bucket, bucket.resolved(), resolution);
-            }
+            let is_complete = handover::follow(source, bucket, hash, resolution, control);
+            let before = bucket.resolved();
+            buckets::cache(source, bucket, before, if is_complete { resolution } else { before });
         }
         None if !settings::has_cells() || admission::admits_record(control, now) => {
             create::of_source(source, hash, resolution, control, now);
