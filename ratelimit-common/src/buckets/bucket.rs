@@ -148,7 +148,7 @@ impl Resolution {
     /// No resolution: never valid.
     pub const NONE: Self = Self(0);
 
-    /// That of a new bucket, which may not have all that its source owes yet: never valid.
+    /// The resolution of a new bucket, in which a part of its source's debt may still be missing. Never valid.
     pub const NEW: Self = Self((POLICIES_MAX as u64 - 1) << TIME_BITS);
 
     /// A policy that is not in the map.

@@ -65,7 +65,7 @@ const fn top(meter: &Meter) -> Units {
 pub enum Part {
     /// The cell's share. The source's own bucket has the rest.
     Share,
-    /// The whole burst, for a source without a bucket that can get none. A new bucket would owe what the level shows above
+    /// The whole burst, for a source that has no bucket and can get none. A new bucket would owe what the level shows above
     /// the share, so it would decide the same.
     Whole,
 }
@@ -198,7 +198,7 @@ impl Stages {
         false
     }
 
-    /// Decides so about a packet of a source without a bucket that can get none.
+    /// Decides about a packet of a source that has no bucket and can get none. The cell decides alone.
     pub fn decide_without_bucket(&mut self, now: Units, cost: Units, meter: &Meter) -> bool {
         let level_debt = level_debt(self.level, now, largest_debt(meter));
         let charged = ask_cell(level_debt, now, cost, Part::Whole.of(meter));

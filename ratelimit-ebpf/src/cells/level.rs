@@ -26,7 +26,7 @@ pub fn ask(levels: &Levels, policy: &Policy, clock: &Clock<'_>, context: &Contex
     ask_for(levels, policy, clock, context, Part::Share)
 }
 
-/// Charges the levels with a packet that fits the whole burst, for a source without a bucket that can get none.
+/// Charges the levels with a packet that fits the whole burst, for a source that has no bucket and can get none.
 #[inline(always)]
 pub fn ask_whole(levels: &Levels, policy: &Policy, clock: &Clock<'_>, context: &Context) -> Charge {
     ask_for(levels, policy, clock, context, Part::Whole)

@@ -11,24 +11,23 @@ pub struct Transport(pub u32);
 const IS_TCP: u32 = 1 << 3;
 const IS_UDP: u32 = 1 << 4;
 const IS_IPV6: u32 = 1 << 5;
-/// An Ethernet header with two tags has 22 bytes.
 const NETWORK_SHIFT: u32 = 8;
+/// Bound of the first offset: an Ethernet header with two tags has 22 bytes.
 const MOST_NETWORK: usize = 0x1f;
-/// As for extension headers of IPv6, which reach furthest.
 const BEGIN_SHIFT: u32 = 16;
-const MOST_BEGIN: usize = 0x7fff;
 
 impl Transport {
     /// The packet has no connection.
     pub const NONE: Self = Self(0);
 
-    /// Returns the place of a TCP or UDP header at `begin`, behind an IP header at `network`.
+    /// Bound of the second offset, which the verifier needs: the IP header ends within the first 82 bytes, and the eight
+    /// extension headers that the parser reads have at most 2,048 bytes each.
+    pub const MOST_BEGIN: usize = 0x7fff;
+
+    /// Returns the place of a TCP or UDP header at `begin`, behind an IP header at `network`. Both are within their bounds.
     #[inline(always)]
     #[must_use]
     pub fn new(is_tcp: bool, is_ipv6: bool, network: usize, begin: usize) -> Self {
-        if begin > MOST_BEGIN {
-            return Self::NONE;
-        }
         let (kind, family) = (if is_tcp { IS_TCP } else { IS_UDP }, if is_ipv6 { IS_IPV6 } else { 0 });
         Self(kind | family | (network as u32) << NETWORK_SHIFT | (begin as u32) << BEGIN_SHIFT)
     }
@@ -65,6 +64,6 @@ impl Transport {
     #[inline(always)]
     #[must_use]
     pub fn begin(self) -> usize {
-        (self.0 >> BEGIN_SHIFT) as usize & MOST_BEGIN
+        (self.0 >> BEGIN_SHIFT) as usize & Self::MOST_BEGIN
     }
 }

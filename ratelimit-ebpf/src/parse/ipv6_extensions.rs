@@ -6,7 +6,7 @@
 //! The walk computes instead of branching by the kind of header, because a branch in a loop multiplies the paths of the
 //! verifier.
 
-use crate::packet::headers::Frame;
+use crate::packet::{headers::Frame, transport::Transport};
 
 /// Largest number of extension headers. A packet with more is dropped, since they could hide its service.
 const MOST_HEADERS: usize = 8;
@@ -24,8 +24,8 @@ const AUTHENTICATION: u8 = 51;
 /// branches.
 const DECOY: u64 = 1 << 63;
 
-/// Bound of all offsets, which the verifier needs: eight headers have at most 2,048 bytes each.
-const MOST_OFFSET: usize = 0x7fff;
+/// Bound of all offsets.
+const MOST_OFFSET: usize = Transport::MOST_BEGIN;
 
 // Results of `walk` other than the protocol (8 bits) and the offset of the payload (24 bits).
 const LATER_FRAGMENT: u64 = 1 << 32;

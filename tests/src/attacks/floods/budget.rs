@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ratelimit_dataplane::program::loader::Settings;
+
 use crate::{
     Flood, Frame,
     attacks::{
@@ -17,10 +19,12 @@ use crate::{
 /// Half of the burst and one packet.
 const EACH: u64 = 6;
 const BURST: u64 = 10;
-/// Rounds of a fifth of a second: 150,000 packets per second of 25,000 addresses.
+/// Rounds of a fifth of a second, each from new addresses.
 const ROUND: Duration = Duration::from_millis(200);
 const ROUNDS: u32 = 20;
 const ADDRESSES: u32 = 5_000;
+/// Packets of the flood in a second.
+const PER_SECOND: u64 = 5 * EACH * ADDRESSES as u64;
 /// In these first rounds, the flood spends what the budget has saved.
 const BEFORE: u32 = 10;
 /// Honest sources of each later round, each with a whole burst.
@@ -42,8 +46,8 @@ pub(in crate::attacks) fn play() -> Row {
     }
     let created = stage.ratelimit().json("status")["admission"]["created"].as_u64();
     assert!(created < Some(u64::from(ROUNDS * ADDRESSES / 2)), "the budget was not spent: {created:?} buckets");
-    // What the flood spends in the entries of these sources within a second: 150,000 packets in 131,072 entries.
-    let honest = u64::from((ROUNDS - BEFORE) * HONEST_EACH);
+    // What the flood spends in the cells of these sources within a second.
+    let (honest, cells) = (u64::from((ROUNDS - BEFORE) * HONEST_EACH), u64::from(Settings::default().cells));
     let attack = "half a burst and a packet of each of 25,000 new addresses per second, beside bursts of other sources";
-    Row { may_lose: honest * 150_000 / 131_072, ..stage.row(attack, None) }
+    Row { may_lose: honest * PER_SECOND / cells, ..stage.row(attack, None) }
 }

@@ -1,14 +1,12 @@
 //! Forged TCP packets, where first SYNs get SYN cookies and acknowledgements may prove an address.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     thread,
     time::{Duration, Instant},
 };
+
+use rustix::net::{Shutdown, shutdown, sockopt::set_socket_linger};
 
 use super::new_sources::{establish, most_unknown, send_established};
 use crate::{
@@ -39,15 +37,9 @@ pub(in crate::attacks) fn play_guesses() -> Row {
 
 /// All SYNs are in the name of one victim, which gets the answers. They count as packets that pass.
 pub(in crate::attacks) fn play_victim() -> Row {
-    let sandbox = Sandbox::new();
-    let peer = Sink::at_the_peer(&sandbox);
-    sandbox.set_syn_cookies("2");
-    let listener = sandbox.victim(|| TcpListener::bind((VICTIM_IPV4, 0))).expect("cannot listen");
-    let port = listener.local_addr().expect("a listener has an address").port();
-    let mut stage = Stage::on(
-        sandbox,
-        "--packets 1000/s --unknown 10k/s --prove tcp; limit set default --service tcp-syn --packets 5/s --burst 5",
-    );
+    let setup =
+        "--packets 1000/s --unknown 10k/s --prove tcp; limit set default --service tcp-syn --packets 5/s --burst 5";
+    let (mut stage, peer, _listener, port) = listening(setup);
     stage.begin();
     stage.during(|_| Flood::of(Frame::syn(FORGED, port)), |_| thread::sleep(TIME));
     let (offered, most) = (stage.attackers().offered, stage.bound(5, 5));
@@ -63,15 +55,6 @@ pub(in crate::attacks) fn play_repeated_cookie() -> Row {
     sandbox.set_syn_cookies("2");
     let server = SocketAddr::from((VICTIM_IPV4, 8080));
     let listener = sandbox.victim(|| TcpListener::bind(server)).expect("cannot listen");
-    let accepted = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&accepted);
-    thread::spawn(move || {
-        for connection in listener.incoming().flatten() {
-            // It ends at once, with a reset.
-            let _ = rustix::net::sockopt::set_socket_linger(&connection, Some(Duration::ZERO));
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-    });
     sandbox.victim(|| compute_checksums(VICTIM_LINK));
     let frames = FrameReceiver::at_the_peer(&sandbox);
     sandbox.ip(&format!("neigh replace {CLIENT} lladdr 02:00:00:00:00:0c dev {VICTIM_LINK}"));
@@ -86,24 +69,37 @@ pub(in crate::attacks) fn play_repeated_cookie() -> Row {
         assert!(Instant::now() < deadline, "the SYN gets no answer");
     };
     let acknowledgement = Segment { options: Vec::new(), ..syn.acknowledging(number) }.frame(&[]);
-    for _ in 0..REPEATS {
-        stage.attack_raw(&acknowledgement, 1);
-        thread::sleep(Duration::from_millis(5));
-    }
+    let passed = thread::scope(|scope| {
+        let accepted = scope.spawn(|| listener.incoming().map_while(Result::ok).map(end).count());
+        stage.attack(&Flood::of(acknowledgement).pace(REPEATS / TIME.as_secs()), REPEATS);
+        // Nobody waits for connections any more.
+        shutdown(&listener, Shutdown::Read).expect("cannot stop the server");
+        accepted.join().expect("the server panicked") as u64
+    });
     let most = stage.bound(10, 10);
-    let forged = Packets { offered: REPEATS, passed: accepted.load(Ordering::Relaxed) };
+    let forged = Packets { offered: REPEATS, passed };
     stage.row_of("one SYN, and its cookie sent back 400 times; connections count as passed", forged, Some(most))
 }
 
+/// Ends a connection at once, with a reset.
+fn end(connection: TcpStream) {
+    set_socket_linger(&connection, Some(Duration::ZERO)).expect("cannot set an option");
+}
+
 fn play(frame: impl Fn(Ipv4Addr, u16) -> Frame, attack: &'static str) -> Row {
-    let sandbox = Sandbox::new();
-    let _peer = Sink::at_the_peer(&sandbox);
-    sandbox.set_syn_cookies("2");
-    let listener = sandbox.victim(|| TcpListener::bind((VICTIM_IPV4, 0))).expect("cannot listen");
-    let port = listener.local_addr().expect("a listener has an address").port();
-    let mut stage = Stage::on(sandbox, SETUP);
+    let (mut stage, _peer, _listener, port) = listening(SETUP);
     establish(&mut stage);
     stage.during(|part| Flood::of(frame(FORGED, port)).endless(part * SHARE), send_established);
     let most = most_unknown(&stage);
     stage.row(attack, Some(most))
+}
+
+/// Attaches beside a listener, and returns its port. The peer counts answers.
+fn listening(setup: &'static str) -> (Stage, Sink, TcpListener, u16) {
+    let sandbox = Sandbox::new();
+    let peer = Sink::at_the_peer(&sandbox);
+    sandbox.set_syn_cookies("2");
+    let listener = sandbox.victim(|| TcpListener::bind((VICTIM_IPV4, 0))).expect("cannot listen");
+    let port = listener.local_addr().expect("a listener has an address").port();
+    (Stage::on(sandbox, setup), peer, listener, port)
 }

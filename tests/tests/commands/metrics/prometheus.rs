@@ -10,7 +10,7 @@ use std::{
 };
 
 use ratelimit_common::cells::refused_sample;
-use ratelimit_tests::{Flood, Folder, Frame, PATIENCE, Process, Ratelimit, Sandbox, stdin};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PATIENCE, Process, Ratelimit, Sandbox, stdin};
 use serde_json::Value;
 
 use super::{FILE, start};
@@ -126,9 +126,11 @@ fn prometheus_counts_every_packet_and_finds_every_series_of_the_dashboard_and_al
     let made = Command::new("install").args(["-m", "600", "/dev/null"]).arg(&token).status().unwrap();
     assert!(made.success());
     fs::write(&token, "correct-horse-battery-staple\n").unwrap();
-    let mut daemon = start(&sandbox, &ratelimit, &folder, &text);
-    // Whether the engine of the fleet answers is another message at any time.
-    let mut awaited = vec!["crowdsec: cannot connect", "list remote: http://127.0.0.1:1/ is not fetched"];
+    folder.write(&text);
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    // In any order. Whether the engine of the fleet answers is another message at any time.
+    let mut awaited =
+        vec![": in force, ", "crowdsec: cannot connect", "list remote: http://127.0.0.1:1/ is not fetched"];
     while !awaited.is_empty() {
         let line = daemon.line();
         assert!(!line.is_empty(), "the daemon has ended");
