@@ -56,6 +56,8 @@ pub enum FeedError {
     Bytes,
     #[error("more than {MOST_BAD} lines cannot be used: nothing was changed, check that it is a list")]
     Bad,
+    #[error("is a web page, not a list: nothing was changed, check where it comes from")]
+    Page,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -91,6 +93,9 @@ pub fn read_within(input: impl BufRead, most: usize) -> Result<Feed, FeedError> 
         } else {
             let words = String::from_utf8_lossy(&text);
             let entry = entry(&words);
+            if entry.starts_with('<') && feed.prefixes.is_empty() && feed.bad.is_empty() {
+                return Err(FeedError::Page);
+            }
             if let Err(error) = each_prefix(entry, |prefix| feed.prefixes.push((prefix, line))) {
                 feed.bad.push(Bad { line, why: format!("{}: {error}", excerpt(entry)) });
             }

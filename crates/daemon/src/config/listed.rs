@@ -12,11 +12,11 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Returns what a file lists.
-    pub fn of(config: &Config) -> Self {
+    /// Returns what a file lists. `is_unusable` tells whether a list stays as it was.
+    pub fn of(config: &Config, is_unusable: impl Fn(&str) -> bool) -> Self {
         Self {
             interfaces: config.interfaces.iter().map(|interface| interface.name.clone()).collect(),
-            lists: config.lists.iter().map(|list| (list.name.clone(), list.content.is_ok())).collect(),
+            lists: config.lists.iter().map(|list| (list.name.clone(), !is_unusable(&list.name))).collect(),
         }
     }
 }

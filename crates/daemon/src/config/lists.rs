@@ -9,7 +9,7 @@ use std::{
 
 use ratelimit_base::{
     tables::{problem::advice, table::Table},
-    text::feed::{self, Bad},
+    text::feed::{self, Bad, FeedError},
 };
 use ratelimit_common::rules::list::{LISTS_MAX, PATH_BYTES};
 use ratelimit_dataplane::lists::{
@@ -37,6 +37,8 @@ pub struct PlannedList {
     pub remote: Option<Remote>,
     /// What it does.
     pub action: Action,
+    /// Whether it may lose more than half of its entries.
+    pub may_shrink: bool,
     /// What its file has, or why the file cannot be used.
     pub content: Result<Content, String>,
     /// The state of its file before it was read. None without a file.
@@ -97,7 +99,7 @@ fn of_table(table: &Table<'_>, policies: &Policies) -> Option<PlannedList> {
         name.wrong("expected up to 32 letters, digits, `.`, `_` and `-`, beginning with none of `.` and `-`");
         return None;
     }
-    let (path, remote) = match (table.get("file"), table.get("url")) {
+    let (path, remote, may_shrink) = match (table.get("file"), table.get("url")) {
         (Some(_), Some(url)) => {
             url.wrong("the list has a file already: remove file or url");
             return None;
@@ -107,17 +109,17 @@ fn of_table(table: &Table<'_>, policies: &Policies) -> Option<PlannedList> {
             return None;
         }
         (Some(file), None) => {
-            remote::none(table, &KEYS)?;
+            let may_shrink = remote::none(table, &KEYS)?;
             let path = PathBuf::from(file.text()?);
             if !path.is_absolute() {
                 file.wrong("expected an absolute path, such as /etc/ratelimit/feed.txt");
                 return None;
             }
-            (path, None)
+            (path, None, may_shrink)
         }
         (None, Some(_)) => {
-            let (remote, copy) = remote::read(table, &KEYS, name_text)?;
-            (copy, Some(remote))
+            let (remote, copy, may_shrink) = remote::read(table, &KEYS, name_text)?;
+            (copy, Some(remote), may_shrink)
         }
     };
     if path.as_os_str().len() > PATH_BYTES
@@ -133,7 +135,7 @@ fn of_table(table: &Table<'_>, policies: &Policies) -> Option<PlannedList> {
         }
         None => content(&path),
     };
-    Some(PlannedList { name: name_text.to_owned(), content, file: path, remote, action: action?, metadata })
+    Some(PlannedList { name: name_text.to_owned(), content, file: path, remote, action: action?, may_shrink, metadata })
 }
 
 /// Reads the file of a list.
@@ -152,7 +154,11 @@ fn content(path: &Path) -> Result<Content, String> {
 }
 
 fn entries_of(list: impl BufRead) -> Result<Content, String> {
-    let (entries, bad) = entries::of_feed(feed::read(list).map_err(|error| format!("cannot be read: {error}"))?);
+    let feed = feed::read(list).map_err(|error| match error {
+        FeedError::Page => "is a web page, not a list".to_owned(),
+        error => format!("cannot be read: {error}"),
+    })?;
+    let (entries, bad) = entries::of_feed(feed).map_err(|error| format!("is no list: {error}"))?;
     if entries.is_empty() {
         return Err("has no address (to delete the list, remove its table from the configuration file)".to_owned());
     }

@@ -14,6 +14,18 @@ use ratelimit_common::{
     rules::list::{SHORTEST_V4, SHORTEST_V6},
 };
 
+/// A list with fewer entries than this may lose any number of them.
+const SHORT: usize = 20;
+
+/// A text of which more lines cannot be used than can: it is probably no list.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{bad} of {lines} lines cannot be used, such as line {}: {}", first.line, first.why)]
+pub struct NoList {
+    bad: usize,
+    lines: usize,
+    first: Bad,
+}
+
 /// The entries of one list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entries {
@@ -79,8 +91,18 @@ impl Entries {
     }
 }
 
+/// Returns whether a list loses more than half of its entries. A short list may.
+#[must_use]
+pub const fn loses_most(before: usize, after: usize) -> bool {
+    before >= SHORT && after < before / 2
+}
+
 /// Returns the entries of a feed, and the lines that cannot be used, in order. A line with a prefix that is too wide cannot.
-pub fn of_feed(feed: Feed) -> (Entries, Vec<Bad>) {
+///
+/// # Errors
+///
+/// Fails if more lines cannot be used than can.
+pub fn of_feed(feed: Feed) -> Result<(Entries, Vec<Bad>), NoList> {
     let Feed { mut prefixes, mut bad } = feed;
     let wide: HashMap<usize, Prefix> =
         prefixes.iter().filter(|(prefix, _)| is_too_wide(prefix)).map(|(prefix, line)| (*line, *prefix)).collect();
@@ -94,7 +116,14 @@ pub fn of_feed(feed: Feed) -> (Entries, Vec<Bad>) {
         bad.extend(wide.into_iter().map(|(line, prefix)| Bad { line, why: why(prefix) }));
         bad.sort_unstable_by_key(|bad| bad.line);
     }
-    (Entries::of(prefixes.into_iter().map(|(prefix, _)| prefix).collect()), bad)
+    // A range has several prefixes on its line.
+    let usable = prefixes.chunk_by(|(_, one), (_, other)| one == other).count();
+    match bad.first() {
+        Some(first) if bad.len() > usable => {
+            Err(NoList { bad: bad.len(), lines: bad.len() + usable, first: first.clone() })
+        }
+        _ => Ok((Entries::of(prefixes.into_iter().map(|(prefix, _)| prefix).collect()), bad)),
+    }
 }
 
 /// Returns whether a prefix is too wide for a list: by mistake or on purpose, it could cut the host off.
@@ -136,5 +165,11 @@ mod tests {
             ["0.0.0.0/0", "128.0.0.0/1", "10.0.0.0/7", "::/0", "2000::/3", "2000::/15"].iter().all(|it| is_wide(it))
         );
         assert!(!["10.0.0.0/8", "2001::/16", "192.0.2.1"].iter().any(|it| is_wide(it)));
+    }
+
+    #[test]
+    fn a_list_that_is_not_short_loses_half_of_its_entries_at_most() {
+        assert!(loses_most(100, 49) && loses_most(20, 0));
+        assert!([(100, 50), (100, 1_000), (19, 1), (0, 1)].iter().all(|(before, after)| !loses_most(*before, *after)));
     }
 }

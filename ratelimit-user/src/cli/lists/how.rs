@@ -22,7 +22,7 @@ pub(crate) struct How {
     /// Change nothing if a line cannot be used
     #[arg(long, help_heading = OPTIONS)]
     pub(super) strict: bool,
-    /// Set the list even if it blocks your SSH session
+    /// Set the list even if it blocks your SSH session or loses most of its entries
     #[arg(long, help_heading = OPTIONS)]
     pub(super) force: bool,
 }

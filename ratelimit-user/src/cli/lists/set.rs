@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use ratelimit_base::text::{feed, units};
 use ratelimit_common::rules::rule::{COMMAND, CONFIG, CROWDSEC, FLEET, NEVER};
 use ratelimit_daemon::ssh;
@@ -17,7 +17,7 @@ use ratelimit_dataplane::{
         action::Action,
         change::{ListChange, RequestedList},
         entries::{self, Entries},
-        listing,
+        listing::{self, Listing},
     },
     rules::target::Sources,
     sys::host,
@@ -90,6 +90,14 @@ pub(super) fn run(name: &str, from: &From<'_>, how: &How, pins: &Path, output: O
         Ok::<_, anyhow::Error>(listing::all(&instance.tables)?.into_iter().find(|list| list.name == name))
     };
     let before = find(&instance)?;
+    let had = before.as_ref().map_or(0, Listing::entries);
+    if !force && usize::try_from(had).is_ok_and(|had| entries::loses_most(had, list.entries.len())) {
+        bail!(
+            "{} has {}, and the list {name} has {had}: nothing was changed, --force sets it",
+            from.place(),
+            entries_text(list.entries.len() as u64)
+        );
+    }
     let is_of_file = before.as_ref().is_some_and(|list| list.origin == CONFIG);
     let replaced = before.map(|list| Row::of(&list));
     ssh::change_lists(&mut instance, &ListChange { set: vec![list], ..ListChange::default() }, force)?;
@@ -137,7 +145,8 @@ fn read(from: &From<'_>, strict: bool) -> Result<(Entries, usize)> {
         From::File(path) => feed::read(BufReader::new(File::open(path).with_context(|| path.to_owned())?)),
         From::Set(_, entries) => feed::read(entries.text.as_bytes()),
     };
-    let (entries, bad) = entries::of_feed(feed.with_context(|| place.clone())?);
+    let no_list = |error| anyhow!("{place}: this is no list: {error}: nothing was changed");
+    let (entries, bad) = entries::of_feed(feed.with_context(|| place.clone())?).map_err(no_list)?;
     lines::report(bad.iter())?;
     if strict && !bad.is_empty() {
         bail!(

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 use serde_json::json;
 
-use super::dropped;
+use super::{dropped, feed_of};
 
 /// Returns a file with one list.
 fn with_list(feed: &Path, rest: &str) -> String {
@@ -96,6 +96,40 @@ fn the_daemon_sets_and_follows_the_lists_of_its_file() {
     line_with(&mut daemon, "lists changed: drop");
     assert_eq!(ratelimit.json("list list").as_array().unwrap().len(), 1);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 4, 0, 2]), 0);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_file_that_becomes_a_page_or_loses_most_entries_leaves_its_list_as_it_was() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let feed = folder.file().with_file_name("feed.txt");
+    fs::write(&feed, feed_of(40)).unwrap();
+    folder.write(&with_list(&feed, ""));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    for (text, expected) in [
+        ("<html>\n192.0.2.9\n".to_owned(), "is a web page, not a list"),
+        ("192.0.2.9\nerror\nquota\n".to_owned(), "is no list: 2 of 3 lines cannot be used, such as line 2: error: "),
+        (feed_of(19), "has 19 entries of 40 before: if this is right, add may-shrink = true"),
+    ] {
+        replace(&feed, &text);
+        let line = line_with(&mut daemon, expected);
+        assert!(line.contains("so the previous list stays in force"), "{line}");
+        assert_eq!(ratelimit.json("list show drop")["entries"], 40);
+        assert!(ratelimit.ok("status").contains(expected));
+        assert!(ratelimit.run("doctor").stdout.contains(expected));
+        assert!(ratelimit.ok("metrics").contains("ratelimit_config_list_usable{list=\"drop\"} 0\n"));
+    }
+    // Another reload does not believe it either.
+    assert_eq!(ratelimit.run("reload").status, 0);
+    assert_eq!(ratelimit.json("list show drop")["entries"], 40);
+    folder.write(&with_list(&feed, "may-shrink = true\n"));
+    line_with(&mut daemon, "lists changed: drop");
+    assert_eq!(ratelimit.json("list show drop")["entries"], 19);
+    assert_eq!(ratelimit.json("status")["config"]["degraded"], false);
     daemon.end();
     ratelimit.ok("detach --all");
 }

@@ -97,7 +97,7 @@ fn lines_that_cannot_be_used_are_named_and_strict_refuses_them() {
     let refused =
         "ratelimit: standard input: 2 lines cannot be used: nothing was changed, without --strict they are skipped";
     assert_eq!(named[2..], [refused]);
-    for empty in ["", "# nothing\n", "10.0.0.300\n"] {
+    for empty in ["", "# nothing\n"] {
         let output = ratelimit.run_with("list set drop -", empty);
         let message = "standard input has no address: nothing was changed, `ratelimit list del drop` deletes the list";
         assert!(output.status == 2 && output.stderr.ends_with(&format!("ratelimit: {message}\n")), "{output:?}");
@@ -113,6 +113,35 @@ fn lines_that_cannot_be_used_are_named_and_strict_refuses_them() {
     assert_eq!(entries, ["10.1.0.0/16", "192.0.2.1", "198.51.100.4/30", "198.51.100.8/31"]);
     let answer: Value = serde_json::from_str(&ratelimit.run_with("list set drop - -j", feed).stdout).unwrap();
     assert_eq!([&answer["skipped"], &answer["replaced"]["entries"], &answer["entries"]], [2, 4, 4]);
+    ratelimit.ok("detach --all");
+}
+
+/// Returns a feed of so many addresses.
+pub(super) fn feed_of(entries: u8) -> String {
+    (0..entries).map(|host| format!("10.1.{host}.1\n")).collect()
+}
+
+#[test]
+fn a_command_refuses_a_page_more_bad_than_good_lines_and_a_list_that_loses_most_entries() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok_with("list set drop -", &feed_of(40));
+    let before = ratelimit.json("list show drop --entries");
+    for (feed, expected) in [
+        ("<html>\n<p>Your address:\n192.0.2.9\n</html>\n".to_owned(), "is a web page, not a list: nothing was changed"),
+        ("# feed\n192.0.2.9\nerror\nquota\n".to_owned(), "2 of 3 lines cannot be used, such as line 3: error: "),
+        (feed_of(19), "standard input has 19 entries, and the list drop has 40: nothing was changed, --force sets it"),
+    ] {
+        let output = ratelimit.run_with("list set drop -", &feed);
+        assert!(output.status == 2 && output.stderr.contains(expected), "{output:?}");
+        assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
+    }
+    assert_eq!(ratelimit.json("list show drop --entries"), before);
+    ratelimit.ok_with("list set drop -", &feed_of(20));
+    ratelimit.ok_with("list set drop - --force", &feed_of(3));
+    // A short list may lose any of its entries.
+    ratelimit.ok_with("list set drop -", &feed_of(1));
     ratelimit.ok("detach --all");
 }
 

@@ -13,7 +13,7 @@ use std::{
 use ratelimit_tests::{Authority, Daemon, Folder, Nginx, PATIENCE, Ratelimit, Sandbox};
 use serde_json::Value;
 
-use super::dropped;
+use super::{dropped, feed_of};
 
 /// The folder of nginx in the sandbox's own `/run`.
 const SERVED: &str = "/run/nginx";
@@ -187,6 +187,49 @@ fn a_list_on_a_server_is_fetched_kept_and_followed() {
     ratelimit.ok("reload");
     let line = line_with(&mut daemon, "is not fetched");
     assert!(line.contains("the last copy stays in use: cannot connect to 127.0.0.1:8443: "), "{line}");
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_list_of_a_server_that_loses_most_entries_is_refused_until_its_table_allows_it() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let authority = Authority::new("lists");
+    let _server = nginx(&sandbox, &authority);
+    publish(&sandbox, &feed_of(40));
+    let ca = folder.add("ca.pem", &authority.pem);
+    let with = |key: &str| {
+        format!(
+            "interfaces = [\"eth0\"]\n[[list]]\nname = \"drop\"\nurl = \"https://127.0.0.1:8443/drop.txt\"\n\
+             ca-file = \"{}\"\ncopy = \"{COPY}\"\n{key}",
+            ca.display()
+        )
+    };
+    folder.write(&with(""));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    line_with(&mut daemon, "lists changed: drop");
+    publish(&sandbox, "10.9.0.1\n");
+    let expected = "the list has 1 entries, and the copy has 40: if this is right, add may-shrink = true";
+    let mut checked = known(&ratelimit)["checked_at"].clone();
+    for _ in 0..3 {
+        ratelimit.ok("reload");
+        let failed = until(|| Some(known(&ratelimit)).filter(|now| now["failure"] == expected));
+        assert_eq!(failed["checked_at"], checked);
+        assert_eq!(ratelimit.json("list show drop")["entries"], 40);
+        // An answer that is as expected comes between, so that the next failure is new.
+        publish(&sandbox, &feed_of(40));
+        ratelimit.ok("reload");
+        checked = until(|| Some(known(&ratelimit)).filter(|now| now["failure"].is_null()))["checked_at"].clone();
+        publish(&sandbox, "10.9.0.1\n");
+    }
+    ratelimit.ok("reload");
+    until(|| Some(known(&ratelimit)).filter(|now| now["failure"] == expected));
+    // A request follows at once.
+    folder.write(&with("may-shrink = true\n"));
+    line_with(&mut daemon, "lists changed: drop");
+    assert_eq!(ratelimit.json("list show drop")["entries"], 1);
     daemon.end();
     ratelimit.ok("detach --all");
 }

@@ -95,6 +95,9 @@ struct RemoteOptions {
     allow_http: Option<Switch>,
     #[arg(long, value_parser = path::absolute)]
     copy: Option<PathBuf>,
+    // For lists of files too.
+    #[arg(long, value_enum, default_value = "off")]
+    may_shrink: Switch,
 }
 
 /// The keys of a list on a server, as far as the copy tells.
@@ -122,18 +125,21 @@ fn usual_copy(name: &str) -> PathBuf {
     Path::new(COPIES).join(name)
 }
 
-/// Checks that a table has the keys `others` alone. Otherwise adds a problem, and returns None.
-pub(in crate::config) fn none(table: &Table<'_>, others: &[&str]) -> Option<()> {
-    options::read::<RemoteOptions>(table, others)?;
+/// Returns whether the list of a file may lose more than half of its entries. Its table has the keys `others` alone.
+/// Otherwise adds a problem, and returns None.
+pub(in crate::config) fn none(table: &Table<'_>, others: &[&str]) -> Option<bool> {
+    let options = options::read::<RemoteOptions>(table, others)?;
     let of_url = ["every", "max-size", "max-entries", "ca-file", "token-file", "allow-http", "copy"];
-    let Some((key, value)) = of_url.iter().find_map(|key| Some((key, table.get(key)?))) else { return Some(()) };
+    let Some((key, value)) = of_url.iter().find_map(|key| Some((key, table.get(key)?))) else {
+        return Some(options.may_shrink == Switch::On);
+    };
     value.wrong(format!("{key} is for a list with url: write url in place of file, or remove this key"));
     None
 }
 
-/// Reads the keys of a list on a server and the path of its copy, from a table that also has the keys `others`. None if
-/// there is a problem, which is added.
-pub(in crate::config) fn read(table: &Table<'_>, others: &[&str], name: &str) -> Option<(Remote, PathBuf)> {
+/// Reads the keys of a list on a server, the path of its copy, and whether the list may lose more than half of its
+/// entries, from a table that also has the keys `others`. None if there is a problem, which is added.
+pub(in crate::config) fn read(table: &Table<'_>, others: &[&str], name: &str) -> Option<(Remote, PathBuf, bool)> {
     let options = options::read::<RemoteOptions>(table, others)?;
     let wrong = |key: &str, message: String| {
         if let Some(value) = table.get(key) {
@@ -157,7 +163,7 @@ fn fetched(
     address: Address,
     name: &str,
     wrong: &dyn Fn(&str, String),
-) -> Option<(Remote, PathBuf)> {
+) -> Option<(Remote, PathBuf, bool)> {
     let is_open = address.is_open();
     if is_open && options.allow_http != Some(Switch::On) {
         wrong("url", "anybody on the way could change the list: use https://, or add allow-http = true".to_owned());
@@ -175,7 +181,8 @@ fn fetched(
     let every = options.every.unwrap_or(Duration::from_secs(3_600));
     let copy = options.copy.unwrap_or_else(|| usual_copy(name));
     let entries = options.max_entries.unwrap_or(USUAL_ENTRIES) as usize;
-    Some((Remote { address, every, most, entries, authorities, token }, copy))
+    let may_shrink = options.may_shrink == Switch::On;
+    Some((Remote { address, every, most, entries, authorities, token }, copy, may_shrink))
 }
 
 /// Reads the authorities of a server.

@@ -172,13 +172,14 @@ fn apply_to(
     applied.removed_allows = removed_allows(&rules, &difference.change);
     let guard = ssh::Guard::over(&instance.tables, protected, was_in_shadow, wanted.shadow)?;
     guard.check_unknown(&instance.tables, &running, &wanted)?;
-    let (mut replaced, mut left_out) = (Vec::new(), LeftOut::default());
+    let (mut replaced, mut left_out) = (Vec::new(), LeftOut::of_fallen(&instance.tables, &config.lists)?);
     if let Some(change) = lists::difference(&instance.tables, &config.lists, &left_out)? {
         if let Some([change, back]) = allows::first(&difference.change, &rules) {
             replaced = done.allow(instance, &change, back)?;
         }
         // Limits are compared with those of the whole file, below.
-        (applied.lists, left_out) = lists::change(instance, &config.lists, change, (&guard, protected), done)?;
+        let protection = (&guard, protected);
+        applied.lists = lists::change(instance, &config.lists, change, protection, &mut left_out, done)?;
     }
     applied.unusable_lists = lists::unusable(&instance.tables, &config.lists, &left_out)?;
     applied.spared = left_out.spared(&config.lists);

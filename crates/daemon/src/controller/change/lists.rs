@@ -20,8 +20,8 @@ use crate::{
 };
 
 /// Makes the first of these changes, which [`difference`] has returned. If a list of a server is why that fails, makes
-/// another change without it, or without its entries around sessions. Returns the names of changed lists, and what is left
-/// out.
+/// another change without it, or without its entries around sessions, and adds that to what is left out. Returns the names
+/// of changed lists.
 ///
 /// # Errors
 ///
@@ -31,22 +31,23 @@ pub(super) fn change(
     planned: &[PlannedList],
     first: [ListChange; 2],
     (guard, protected): (&Guard, &ProtectedSessions),
+    left_out: &mut LeftOut,
     done: &mut Done,
-) -> Result<(Vec<String>, LeftOut), Error> {
-    let (mut left_out, mut next) = (LeftOut::default(), Some(first));
+) -> Result<Vec<String>, Error> {
+    let mut next = Some(first);
     while let Some([change, back]) = next {
         match done.change_lists(instance, &change, back, &|tables| guard.check_lists(tables)) {
             Ok(()) => {
                 let set = change.set.into_iter().map(|list| list.name);
-                return Ok((set.chain(change.deleted).collect(), left_out));
+                return Ok(set.chain(change.deleted).collect());
             }
             // Each time, more is left out.
             Err(error) if left_out.add(&error, &change, planned, protected) => {}
             Err(error) => return Err(error),
         }
-        next = difference(&instance.tables, planned, &left_out)?;
+        next = difference(&instance.tables, planned, left_out)?;
     }
-    Ok((Vec::new(), left_out))
+    Ok(Vec::new())
 }
 
 /// Returns the change that makes these the lists of the file, and the change that undoes it. None if they are in force.

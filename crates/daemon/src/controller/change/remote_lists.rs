@@ -1,18 +1,22 @@
-//! What lists of servers must not do: shut out an SSH session, or take so much space that a file is refused.
+//! What lists must not do. A list of a file must not lose most of its entries at once. A list of a server must not shut out
+//! an SSH session, or take so much space that a file is refused.
 
 use ratelimit_base::text::prefix::Prefix;
+use ratelimit_common::rules::rule::CONFIG;
 use ratelimit_dataplane::{
     Error,
     error::ListError,
     lists::{
         change::{ListChange, RequestedList},
-        entries::Entries,
+        entries::{self, Entries},
+        listing::{self, Listing},
     },
+    tables::open::Tables,
 };
 
 use crate::{config::PlannedList, ssh::ProtectedSessions};
 
-/// What is left out of lists of servers.
+/// What is left out of lists.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     /// Addresses of sessions. No entry contains one of them.
@@ -22,6 +26,22 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
+    /// Returns the lists that would lose most of their entries. The copies of servers are checked when they are fetched.
+    pub(super) fn of_fallen(tables: &Tables, planned: &[PlannedList]) -> Result<Self, Error> {
+        let running = listing::all(tables)?;
+        let fall = |plan: &PlannedList| {
+            let entries = plan.content.as_ref().ok()?.entries.len();
+            let is_before = |list: &&Listing| {
+                list.name == plan.name && list.origin == CONFIG && list.file.as_ref() == Some(&plan.file)
+            };
+            let before = usize::try_from(running.iter().find(is_before)?.entries()).ok()?;
+            let why = format!("has {entries} entries of {before} before: if this is right, add may-shrink = true");
+            let is_checked = plan.remote.is_none() && !plan.may_shrink;
+            (is_checked && entries::loses_most(before, entries)).then(|| (plan.name.clone(), why))
+        };
+        Ok(Self { lists: planned.iter().filter_map(fall).collect(), ..Self::default() })
+    }
+
     /// Takes a failure of a change. Returns whether more is left out because of it, so that another change can succeed.
     pub(super) fn add(
         &mut self,
@@ -58,10 +78,9 @@ impl LeftOut {
 
     /// Returns what to set for a list. None if it stays as it is.
     pub(super) fn of(&self, plan: &PlannedList, mut list: RequestedList) -> Option<RequestedList> {
-        if plan.remote.is_none() {
-            return Some(list);
+        if plan.remote.is_some() {
+            self.sessions.iter().for_each(|session| list.entries.remove_around(session));
         }
-        self.sessions.iter().for_each(|session| list.entries.remove_around(session));
         let stays = list.entries.is_empty() || self.lists.iter().any(|(name, _)| *name == list.name);
         (!stays).then_some(list)
     }
@@ -109,6 +128,7 @@ mod tests {
             file: PathBuf::from("/run/lists").join(name),
             remote: is_remote.then_some(remote),
             action: Action::Deny,
+            may_shrink: false,
             content: Ok(Content { entries, bad: Vec::new() }),
             metadata: None,
         }

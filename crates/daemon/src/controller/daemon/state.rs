@@ -159,7 +159,8 @@ impl Daemon {
         };
         applied.fleet = fleet_change(self.in_force.fleet.as_ref(), config.fleet.as_ref()).filter(|_| !is_first);
         self.state = state;
-        self.metrics.commit(prepared, Listed::of(&config));
+        let is_unusable = |name: &str| applied.unusable_lists.iter().any(|list| list.name == name);
+        self.metrics.commit(prepared, Listed::of(&config, is_unusable));
         let mut changed = self.stops.commit(stops);
         changed.extend(self.view.commit(view));
         applied.settings.extend(changed.into_iter().filter(|_| !is_first));

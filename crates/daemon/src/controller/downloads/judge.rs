@@ -15,9 +15,6 @@ const LINE: u64 = 44;
 /// How many prefixes a list may have for each entry: some are there twice, or inside another one.
 const NESTED: usize = 4;
 
-/// A list with fewer entries than this may become shorter at once.
-const SHORT: usize = 20;
-
 /// What a server has sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct List {
@@ -33,28 +30,18 @@ pub(super) struct List {
 ///
 /// Fails with why it is no list, or too long.
 pub(super) fn judge(text: &[u8], most: usize) -> Result<List, String> {
-    let begin = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).trim_ascii_start();
-    if begin.starts_with(b"<") {
-        return Err("the answer is a web page, not a list: check the address".to_owned());
-    }
     let feed = feed::read_within(text, most.saturating_mul(NESTED).max(LIST_PREFIXES_MOST as usize));
     let feed = feed.map_err(|error| match error {
+        FeedError::Page => "the answer is a web page, not a list: check the address".to_owned(),
         FeedError::Prefixes(found) => {
             format!("the list has more than {found} prefixes, and {most} entries are allowed: raise max-entries if this is right")
         }
         error => format!("the answer is no list: {error}"),
     })?;
-    // A range has several prefixes on its line.
-    let mut with_prefix: Vec<usize> = feed.prefixes.iter().map(|(_, line)| *line).collect();
-    with_prefix.dedup();
-    let lines = with_prefix.len() + feed.bad.len();
-    let (entries, bad) = entries::of_feed(feed);
+    let (entries, bad) = entries::of_feed(feed).map_err(|error| format!("the answer is no list: {error}"))?;
     let skipped = bad.first().map(|first| {
-        format!("{} of {lines} lines cannot be used, such as line {}: {}", bad.len(), first.line, first.why)
+        format!("{} of its lines cannot be used, such as line {}: {}", bad.len(), first.line, first.why)
     });
-    if let Some(skipped) = skipped.as_ref().filter(|_| 2 * bad.len() > lines) {
-        return Err(format!("the answer is no list: {skipped}"));
-    }
     check_sizes(entries.len(), entries.prefixes.len(), most)?;
     Ok(List { entries, skipped })
 }
@@ -100,10 +87,10 @@ pub(super) fn check(list: &[u8], most: usize) -> Result<usize, String> {
     check_sizes(entries, prefixes, most).map(|()| entries)
 }
 
-/// Returns why a list of so many entries is doubtful after one of `before` entries. None if it is not.
-pub(super) fn doubt(before: usize, entries: usize) -> Option<String> {
-    (before >= SHORT && entries < before / 2).then(|| {
-        format!("the list has {entries} entries, and the last one had {before}: the next request decides whether this is right")
+/// Returns why a list of so many entries is refused after one of `before` entries. None if it is not.
+pub(super) fn fall(before: usize, entries: usize) -> Option<String> {
+    entries::loses_most(before, entries).then(|| {
+        format!("the list has {entries} entries, and the copy has {before}: if this is right, add may-shrink = true")
     })
 }
 
@@ -160,15 +147,5 @@ mod tests {
             assert!(check(bad.as_bytes(), 3).is_err(), "{bad}");
         }
         assert!(check(b"\xff\n", 3).is_err());
-    }
-
-    #[test]
-    fn a_list_that_shrinks_to_less_than_half_is_doubtful() {
-        let expected =
-            "the list has 49 entries, and the last one had 100: the next request decides whether this is right";
-        assert_eq!(doubt(100, 49).as_deref(), Some(expected));
-        for (before, entries) in [(100, 50), (100, 1_000), (19, 1), (0, 1)] {
-            assert_eq!(doubt(before, entries), None);
-        }
     }
 }

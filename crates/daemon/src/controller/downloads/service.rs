@@ -65,8 +65,6 @@ struct List {
     failure: Option<String>,
     /// Whether the outcome of the last request is known.
     is_known: bool,
-    /// Whether the last answer was refused because it was doubtful. The next one is believed.
-    doubted: bool,
 }
 
 /// What an answer of a server has changed.
@@ -78,25 +76,13 @@ struct News {
     skipped: Option<String>,
 }
 
-/// Why an answer of a server changes nothing.
-struct Failure {
-    why: String,
-    /// Whether the next answer decides.
-    is_doubt: bool,
-}
-
-impl From<String> for Failure {
-    fn from(why: String) -> Self {
-        Self { why, is_doubt: false }
-    }
-}
-
 /// What the file says about a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Wanted {
     name: String,
     copy: PathBuf,
     remote: Remote,
+    may_shrink: bool,
 }
 
 impl Shared {
@@ -120,9 +106,13 @@ impl Service {
     pub fn follow(&self, planned: &[PlannedList]) {
         let mut state = self.0.lock();
         let mut before = mem::take(&mut state.lists);
-        let list = |wanted| match before.iter().position(|list| list.wanted == wanted) {
+        let list = |wanted: Wanted| match before.iter().position(|list| list.wanted == wanted) {
             Some(known) => before.swap_remove(known),
-            None => List::new(wanted),
+            None => {
+                // The operator has probably mended what made the request fail.
+                let has_failed = before.iter().any(|list| list.wanted.name == wanted.name && list.failure.is_some());
+                List::new(wanted, has_failed)
+            }
         };
         state.lists = planned.iter().filter_map(wanted).map(list).collect();
         if !state.lists.is_empty() && !state.is_running {
@@ -175,21 +165,21 @@ impl Shown {
 }
 
 fn wanted(list: &PlannedList) -> Option<Wanted> {
-    let PlannedList { name, file, remote, .. } = list;
-    Some(Wanted { name: name.clone(), copy: file.clone(), remote: remote.clone()? })
+    let PlannedList { name, file, remote, may_shrink, .. } = list;
+    Some(Wanted { name: name.clone(), copy: file.clone(), remote: remote.clone()?, may_shrink: *may_shrink })
 }
 
 impl List {
-    fn new(wanted: Wanted) -> Self {
+    fn new(wanted: Wanted, has_failed: bool) -> Self {
         let kept = known(&wanted);
         let age = kept.as_ref().and_then(|kept| Timestamp::now().duration_since(kept.checked_at).try_into().ok());
-        let wait = schedule::first(wanted.remote.every, age, random());
+        let wait = if has_failed { Duration::ZERO } else { schedule::first(wanted.remote.every, age, random()) };
         let (due, is_known) = (Instant::now() + wait, !wait.is_zero());
-        Self { wanted, kept, due, asked: None, failures: 0, failure: None, is_known, doubted: false }
+        Self { wanted, kept, due, asked: None, failures: 0, failure: None, is_known }
     }
 
     /// Records an outcome, and reports what is new.
-    fn record(&mut self, outcome: Result<News, Failure>, now: Instant) {
+    fn record(&mut self, outcome: Result<News, String>, now: Instant) {
         let Wanted { name, remote, .. } = &self.wanted;
         self.is_known = true;
         match outcome {
@@ -200,10 +190,9 @@ impl List {
                 if self.failure.take().is_some() {
                     say(Level::Info, &format!("list {name}: {} is fetched again", remote.address));
                 }
-                (self.kept, self.failures, self.doubted) = (Some(kept), 0, false);
+                (self.kept, self.failures) = (Some(kept), 0);
             }
-            Err(Failure { why, is_doubt }) => {
-                self.doubted |= is_doubt;
+            Err(why) => {
                 if self.failure.as_ref() != Some(&why) {
                     let state = if self.kept.is_some() { "the last copy stays in use" } else { "there is no copy" };
                     say(Level::Warning, &format!("list {name}: {} is not fetched, {state}: {why}", remote.address));
@@ -223,8 +212,8 @@ fn known(wanted: &Wanted) -> Option<Kept> {
 }
 
 fn run(shared: &Shared) {
-    while let Some((wanted, believes)) = next(shared) {
-        let outcome = fetch(&wanted, believes);
+    while let Some(wanted) = next(shared) {
+        let outcome = fetch(&wanted);
         let is_new = outcome.as_ref().is_ok_and(|news| news.is_new);
         let mut state = shared.lock();
         // The file may have changed meanwhile.
@@ -238,8 +227,8 @@ fn run(shared: &Shared) {
     }
 }
 
-/// Waits until a list is due. Returns it, and whether its next answer is believed. None without lists.
-fn next(shared: &Shared) -> Option<(Wanted, bool)> {
+/// Waits until a list is due. None without lists.
+fn next(shared: &Shared) -> Option<Wanted> {
     let mut state = shared.lock();
     loop {
         let now = Instant::now();
@@ -249,16 +238,16 @@ fn next(shared: &Shared) -> Option<(Wanted, bool)> {
         };
         if list.due <= now {
             list.asked = Some(now);
-            return Some((list.wanted.clone(), list.doubted));
+            return Some(list.wanted.clone());
         }
         let wait = list.due - now;
         state = shared.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
-/// Fetches a list, and keeps it. A list that `believes` says to believe may be much shorter than the copy.
-fn fetch(wanted: &Wanted, believes: bool) -> Result<News, Failure> {
-    let Wanted { copy, remote, .. } = wanted;
+/// Fetches a list, and keeps it.
+fn fetch(wanted: &Wanted) -> Result<News, String> {
+    let Wanted { copy, remote, may_shrink, .. } = wanted;
     let known = known(wanted);
     match parent::fetch(remote, known.as_ref())? {
         Fetched::Unchanged => {
@@ -270,8 +259,8 @@ fn fetch(wanted: &Wanted, believes: bool) -> Result<News, Failure> {
         Fetched::List { list, etag, last_modified, skipped } => {
             let entries = judge::check(&list, remote.entries)?;
             let before = known.as_ref().map_or(0, |known| known.entries);
-            if let Some(why) = judge::doubt(before, entries).filter(|_| !believes) {
-                return Err(Failure { why, is_doubt: true });
+            if let Some(why) = judge::fall(before, entries).filter(|_| !may_shrink) {
+                return Err(why);
             }
             let (bytes, sha256) = Kept::digest(&list);
             let same = known.filter(|known| (known.bytes, known.sha256) == (bytes, sha256));
