@@ -17,7 +17,7 @@ use ratelimit_fleet::{
     engine::{Engine, Message},
     key::Key,
 };
-use ratelimit_tests::{Arrivals, Hosts, Ratelimit, Redis, scaled};
+use ratelimit_tests::{Arrivals, Hosts, Ratelimit, Redis, scaled, wait_until};
 use rustix::process::Signal;
 
 use crate::stage::{RATE, SOURCE, Traffic, alone, block_on, one_limit, outage, wait, with_daemons};
@@ -213,6 +213,28 @@ fn without_the_engine_each_host_admits_its_part_if_the_operator_wants_it() {
             assert!(seconds.iter().all(|rate| (0.8..=1.2).contains(rate)), "{on_loss}: {seconds:?}");
         });
     }
+}
+
+#[test]
+#[ignore = "slow: cargo xtask faults"]
+fn an_engine_that_invents_hosts_and_falls_silent_leaves_each_host_its_least_share() {
+    let _alone = alone();
+    let hosts = Hosts::new(1);
+    let redis = hosts.redis(&[]);
+    with_daemons(&hosts, "min-share = 0.5\non-loss = \"share\"\n", |_| {
+        let traffic = Traffic::begin(&hosts, &[3 * RATE]);
+        let invent = "for i = 1, 100000 do redis.call('ZADD', KEYS[1], 9e15, 'h' .. i) end";
+        ask(&hosts, &["EVAL", invent, "1", "{rl:m}:heard"]);
+        let ratelimit = Ratelimit::new(&hosts.hosts[0]);
+        wait_until("the host hears of the others", || {
+            ratelimit.run("fleet status -j").stdout.contains("\"hosts\":100001")
+        });
+        redis.process.signal(Signal::STOP);
+        wait(6.0);
+        let seconds = traffic.seconds(3);
+        println!("invented hosts: {seconds:?} of the limit");
+        assert!(seconds.iter().all(|rate| (0.45..=0.6).contains(rate)), "{seconds:?}");
+    });
 }
 
 #[test]

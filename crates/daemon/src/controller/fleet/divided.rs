@@ -5,9 +5,9 @@ use ratelimit_dataplane::leases::{Grant, Leases};
 
 use super::watched::nanoseconds;
 
-/// Tells the program among how many hosts bursts are divided, as long as a lease lasts. Without a place for that, they
+/// Tells the program which part of its burst a source has here, as long as a lease lasts. Without a place for that, bursts
 /// are whole.
-pub(super) fn tell(leases: &Leases, hosts: usize, terms: &Terms, now: u64) {
-    let (share, end) = (1.0 / hosts as f64, now + nanoseconds(terms.lease()));
+pub(super) fn tell(leases: &Leases, share: f64, terms: &Terms, now: u64) {
+    let end = now + nanoseconds(terms.lease());
     let _ = leases.grant(&Grant { hash: EVERY_SOURCE, share, end, states: [0; 2] }, now);
 }

@@ -154,13 +154,18 @@ impl Host {
     fn how(&self) -> How {
         let is_up = self.connection.is_up();
         let next = match self.fleet.on_loss {
-            OnLoss::Share if !is_up && self.hosts.count > 1 => Next::Part(1.0 / self.hosts.count as f64),
+            OnLoss::Share if !is_up && self.hosts.count > 1 => Next::Part(self.equal_part()),
             OnLoss::Hold if !is_up && self.connection.state().1 < HOLD => Next::Same,
             _ => Next::Whole,
         };
         let is_divided = self.fleet.divides_bursts() && self.hosts.count > 1;
-        let divided = is_divided.then_some(self.hosts.count);
+        let divided = is_divided.then(|| self.equal_part());
         How { terms: self.terms, weight: self.weight, is_up, divided, next }
+    }
+
+    /// Returns the part of each host if all get the same. However many hosts the engine tells, it is the least share.
+    fn equal_part(&self) -> f64 {
+        (1.0 / self.hosts.count.max(1) as f64).max(self.terms.least)
     }
 
     /// Sends the reports that `add` adds.

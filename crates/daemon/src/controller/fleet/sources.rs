@@ -44,8 +44,8 @@ pub(super) struct Sources {
     /// Whether rules have changed since these were collected.
     has_new_rules: bool,
     looks: u64,
-    /// Among how many hosts bursts are divided, if they are.
-    divided: Option<usize>,
+    /// The part of a burst that each host gives, if bursts are divided.
+    divided: Option<f64>,
 }
 
 /// The watched sources from the calmest on. They are sorted once, when the first is needed.
@@ -73,8 +73,8 @@ pub(super) struct How {
     pub(super) weight: f64,
     /// Whether the engine answers.
     pub(super) is_up: bool,
-    /// Among how many hosts bursts are divided, if they are.
-    pub(super) divided: Option<usize>,
+    /// The part of a burst that each host gives, if bursts are divided.
+    pub(super) divided: Option<f64>,
     /// The share of a source without an answer of the engine.
     pub(super) next: Next,
 }
@@ -192,7 +192,7 @@ impl Sources {
     fn spent(&self, traffic: &Traffic, source: &Source, measure: &Measure) -> f64 {
         let burst = measure.limit.burst;
         match self.divided {
-            Some(hosts) => burst.min(burst / hosts as f64 + traffic.admitted(source, measure)),
+            Some(part) => burst.min(burst * part + traffic.admitted(source, measure)),
             None => burst,
         }
     }
@@ -200,8 +200,8 @@ impl Sources {
     /// Counts all sources, renews their places, and adds the reports that are due.
     pub(super) fn period(&mut self, how: &How, now: u64, messages: &mut Messages) {
         let Some(traffic) = &self.traffic else { return };
-        if let Some(hosts) = how.divided.filter(|_| how.is_up) {
-            divided::tell(&traffic.leases, hosts, &how.terms, now);
+        if let Some(part) = how.divided.filter(|_| how.is_up) {
+            divided::tell(&traffic.leases, part, &how.terms, now);
         }
         self.watched.retain(|hash, watched| {
             watched.read(traffic.leases.get(*hash), now);
