@@ -14,8 +14,9 @@ use redis::{
     parse_redis_url,
     sentinel::{SentinelClient, SentinelClientBuilder as Builder, SentinelServerType},
 };
+use tokio::time::timeout;
 
-use crate::{error::Error, reason::of_url};
+use crate::{error::Error, primary, reason::of_url};
 
 /// Where an engine is, and who may ask it.
 #[derive(Clone)]
@@ -32,7 +33,7 @@ pub struct Address {
 /// How the servers of an engine belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// The first one that answers is the engine.
+    /// The first one that answers and can write is the engine.
     Single,
     /// They are some servers of one cluster.
     Cluster,
@@ -152,15 +153,17 @@ impl Address {
         let config = config.set_write_backpressure_boundary(WRITTEN);
         match &self.kind {
             Kind::Single => {
-                let mut last = Error::Server("there is no server".to_owned());
+                // A server that is silent leaves time for the others.
+                let patience = patience / u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
+                let mut failures = Vec::new();
                 for server in &self.servers {
-                    let client = Client::open(server.clone())?;
-                    match client.get_multiplexed_async_connection_with_config(&config).await {
+                    let connection = timeout(patience, primary::connect(server, &config)).await;
+                    match connection.unwrap_or(Err(Error::Silent(patience))) {
                         Ok(connection) => return Ok(Link::One(connection)),
-                        Err(error) => last = error.into(),
+                        Err(error) => failures.push((server.addr().to_string(), error)),
                     }
                 }
-                Err(last)
+                Err(Error::of_all(failures))
             }
             Kind::Cluster => {
                 let client = ClusterClient::builder(self.servers.clone());

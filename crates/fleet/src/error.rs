@@ -63,6 +63,15 @@ impl From<RedisError> for Error {
 }
 
 impl Error {
+    /// Returns why none of several servers is the engine. Each one has its address.
+    pub(super) fn of_all(mut failures: Vec<(String, Self)>) -> Self {
+        if failures.len() > 1 {
+            let each = failures.iter().map(|(server, error)| format!("{server}: {error}"));
+            return Self::Lost(each.collect::<Vec<_>>().join("; "));
+        }
+        failures.pop().map_or_else(|| Self::Lost("there is no server".to_owned()), |(_, error)| error)
+    }
+
     /// Returns whether a call can have succeeded that has failed like this.
     #[must_use]
     pub fn leaves_open(&self) -> bool {

@@ -11,6 +11,7 @@ pub mod kept;
 pub mod key;
 pub mod members;
 pub mod outage;
+mod primary;
 mod reason;
 mod script;
 pub mod table;

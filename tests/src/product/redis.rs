@@ -43,6 +43,16 @@ impl Redis {
         Self::start_in(sandbox.victim_namespace(), options)
     }
 
+    /// Starts a further server at this port.
+    ///
+    /// # Panics
+    ///
+    /// If it is missing or does not start.
+    #[must_use]
+    pub fn start_another(sandbox: &Sandbox, port: u16, options: &[&str]) -> Self {
+        Self::start_at(sandbox.victim_namespace(), port, options)
+    }
+
     /// Starts the server in a namespace whose loopback interface is up.
     ///
     /// # Panics

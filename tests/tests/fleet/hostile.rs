@@ -1,7 +1,13 @@
-//! Engines, hosts and records that lie.
+//! Engines, hosts and records that lie, and servers that cannot be the engine.
 
-use ratelimit_fleet::key::Key;
-use ratelimit_tests::{Redis, Sandbox};
+use std::time::Duration;
+
+use ratelimit_fleet::{
+    address::{Address, Kind},
+    engine::Engine,
+    key::Key,
+};
+use ratelimit_tests::{Redis, Sandbox, VICTIM_IPV4};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
@@ -40,6 +46,33 @@ fn a_report_or_a_record_that_makes_no_sense_changes_no_share_of_others() {
 }
 
 #[test]
+fn the_engine_is_the_first_server_of_a_list_that_can_write() {
+    let sandbox = Sandbox::new();
+    let _primary = Redis::start(&sandbox, &[]);
+    let url = |port: &u16| format!("redis://{VICTIM_IPV4}:{port}");
+    // At 6380 is a replica that only reads, at 6381 a server that accepts and is silent, and at 6382 none.
+    let _replica = Redis::start_another(&sandbox, 6380, &["--replicaof", "127.0.0.1", "6379"]);
+    let silent = sandbox.victim(|| std::net::TcpListener::bind((VICTIM_IPV4, 6381)).unwrap());
+    Redis::at_the_peer(&sandbox, async || {
+        let connect = async |urls: &[u16]| {
+            let urls: Vec<_> = urls.iter().map(url).collect();
+            let address = Address::new(&urls, Kind::Single, None, None).unwrap();
+            Engine::connect(&address, Duration::from_secs(2)).await
+        };
+        let engine = connect(&[6380, 6382, 6381, 6379]).await.unwrap();
+        report(&engine, &[message("192.0.2.1", 10.0, 10.0)]).await.unwrap();
+        let error = connect(&[6380]).await.err().unwrap().to_string();
+        assert_eq!(error, "it is a replica, which only reads: name its primary");
+        let error = connect(&[6380, 6382]).await.err().unwrap().to_string();
+        let expected = format!(
+            "{VICTIM_IPV4}:6380: it is a replica, which only reads: name its primary; {VICTIM_IPV4}:6382: "
+        );
+        assert!(error.starts_with(&expected), "{error}");
+    });
+    drop(silent);
+}
+
+#[test]
 fn an_engine_that_answers_garbage_is_an_error() {
     let long = format!("${}\r\n{}\r\n", 10 << 20, "x".repeat(10 << 20));
     for answer in [
@@ -65,18 +98,19 @@ fn an_engine_that_answers_garbage_is_an_error() {
     }
 }
 
-/// Accepts what a client says of itself. Then gives this answer to every call, or closes the connection if it is empty.
+/// Accepts what a client says of itself, and tells nothing about the server. Then gives this answer to every call, or closes the connection if it is empty.
 pub(crate) async fn lie(listener: TcpListener, answer: String) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let answer = answer.clone();
         tokio::spawn(async move {
             // A read can have several commands, or a part of one.
-            let (mut received, mut answered) = (Vec::new(), [0; 2]);
+            let (mut received, mut answered) = (Vec::new(), [0; 3]);
             while !answer.is_empty() && stream.read_buf(&mut received).await.is_ok_and(|length| length > 0) {
                 let count = |word: &[u8]| received.windows(word.len()).filter(|part| *part == word).count();
-                let [greetings, calls] = [count(b"\r\nSETINFO\r\n"), count(b"\r\nEVALSHA\r\n")];
-                let text = "+OK\r\n".repeat(greetings - answered[0]) + &answer.repeat(calls - answered[1]);
-                answered = [greetings, calls];
+                let now = [&b"\r\nSETINFO\r\n"[..], b"\r\nINFO\r\n", b"\r\nEVALSHA\r\n"].map(count);
+                let [greetings, questions, calls] = [0, 1, 2].map(|kind| now[kind] - answered[kind]);
+                let text = "+OK\r\n".repeat(greetings) + &"-NOPERM\r\n".repeat(questions) + &answer.repeat(calls);
+                answered = now;
                 if stream.write_all(text.as_bytes()).await.is_err() {
                     break;
                 }

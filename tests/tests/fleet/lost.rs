@@ -9,9 +9,10 @@ use crate::{
     stage::{at_the_server, file, with_daemons_by},
 };
 
-/// Returns what a host knows of its fleet. The exit status is 1 without an answer of the engine.
+/// Returns what a host knows of its fleet. The exit status is 1 without an answer of the engine. Null before the daemon has
+/// joined the fleet.
 fn status(ratelimit: &Ratelimit) -> Value {
-    serde_json::from_str(&ratelimit.run("fleet status --json").stdout).unwrap()
+    serde_json::from_str(&ratelimit.run("fleet status --json").stdout).unwrap_or_default()
 }
 
 fn verdict(ratelimit: &Ratelimit, address: &str) -> String {

@@ -99,10 +99,14 @@ mod tests {
             loop {
                 let Ok(count @ 1..) = stream.read(&mut bytes) else { return };
                 seen += &String::from_utf8_lossy(&bytes[..count]);
-                // The client tells its name and its version first.
-                while let Some(at) = seen.find("SETINFO") {
+                // The client tells its name and its version first, and asks what the server is.
+                while let Some((at, answer)) = [("SETINFO", "+OK\r\n"), ("\nINFO", "-NOPERM\r\n")]
+                    .into_iter()
+                    .filter_map(|(word, answer)| Some((seen.find(word)?, answer)))
+                    .min()
+                {
                     seen.drain(..=at);
-                    stream.write_all(b"+OK\r\n").unwrap();
+                    stream.write_all(answer.as_bytes()).unwrap();
                 }
             }
         });
