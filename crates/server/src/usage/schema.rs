@@ -1,6 +1,6 @@
 //! The tables of a file, and whether a file is one of ours.
 
-use std::path::Path;
+use std::{fs::File, io::Read as _, path::Path};
 
 use rusqlite::{Connection, ErrorCode};
 
@@ -10,6 +10,9 @@ use super::error::UsageError;
 const APPLICATION: i64 = 0x726c_7573;
 /// The version of the tables.
 const VERSION: i64 = 1;
+
+/// Bytes by which a text is told.
+const BEGINNING: u64 = 4_096;
 
 /// The tables. `hour` counts from the Unix epoch, and `last` is in seconds since then.
 const TABLES: &str = "
@@ -61,8 +64,18 @@ pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
 /// Returns an error of SQLite with the path of the file.
 pub(super) fn error(path: &Path, cause: rusqlite::Error) -> UsageError {
     match cause.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => UsageError::Foreign(path.to_owned()),
+        // A text is a file of something else. A server must not take it away.
+        Some(ErrorCode::NotADatabase) if is_text(path) => UsageError::Foreign(path.to_owned()),
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => UsageError::Damaged(path.to_owned()),
         Some(ErrorCode::CannotOpen) => UsageError::Closed(path.to_owned()),
         _ => UsageError::Database { path: path.to_owned(), cause },
     }
+}
+
+/// Returns whether a file begins with a text, or cannot be read.
+fn is_text(path: &Path) -> bool {
+    let mut beginning = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(BEGINNING).read_to_end(&mut beginning));
+    let is_character = |byte: &u8| *byte >= b' ' || byte.is_ascii_whitespace();
+    read.is_err() || beginning.iter().all(is_character)
 }
