@@ -64,6 +64,12 @@ impl Pattern {
     pub fn has(&self, name: &str) -> bool {
         if self.is_whole { name == self.beginning } else { name.starts_with(&self.beginning) }
     }
+
+    /// Returns what is larger for the narrower one of two that match a name.
+    #[must_use]
+    pub fn narrowness(&self) -> (bool, usize) {
+        (self.is_whole, self.beginning.len())
+    }
 }
 
 impl fmt::Display for Scope {

@@ -102,6 +102,15 @@ impl FileStore {
         Ok(newest)
     }
 
+    /// Gives a file that cannot be read another name, in place of one of before. Returns in words what became of it.
+    pub(super) fn set_damaged_aside(&self) -> String {
+        let aside = beside(&self.path, "damaged");
+        match fs::rename(&self.path, &aside) {
+            Ok(()) => format!("it has the name {} now", aside.display()),
+            Err(error) => format!("it cannot get another name: {error}"),
+        }
+    }
+
     /// Returns the path.
     pub(super) fn path(&self) -> &Path {
         &self.path

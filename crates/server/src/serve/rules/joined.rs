@@ -16,6 +16,7 @@ use super::{
     restore,
     shared::{Member, NONSENSE, Shared, random, tell},
     store::{ReadLog, Store, StoreError, Write},
+    teams::Teams,
 };
 use crate::config::stored::{self, Contents};
 
@@ -86,7 +87,7 @@ impl Store for Joined {
         Ok(shared.known.clone())
     }
 
-    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
+    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>, _: &Teams) -> Result<(), StoreError> {
         let Self(shared) = self;
         let engine = shared.engine()?;
         restore::may_begin(shared)?;

@@ -81,7 +81,11 @@ impl Shared {
     /// Takes a file, which need not exist, for this server. Returns its rules too.
     pub(super) fn open(path: &Path, member: Member) -> Result<(Self, Contents), StoreError> {
         let copy = FileStore::open(path)?;
-        let known = copy.read()?;
+        let known = copy.read().unwrap_or_else(|error| {
+            let aside = copy.set_damaged_aside();
+            tell(Level::Error, &format!("{error}: {aside}: no rule of callers is in force until the engine answers"));
+            Contents::default()
+        });
         let followed = Followed::from(rules::Store::of(&REQUESTS), version(&known));
         let shared = Self {
             member,
