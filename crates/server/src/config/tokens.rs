@@ -72,6 +72,12 @@ impl Pattern {
     }
 }
 
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.beginning, if self.is_whole { "" } else { "*" })
+    }
+}
+
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,9 +86,7 @@ impl fmt::Display for Scope {
             Self::ReadRules => f.write_str("rules:read"),
             Self::Packets => f.write_str("packets:read"),
             Self::ChangePackets => f.write_str("packets:write"),
-            Self::Rules(Pattern { beginning, is_whole }) => {
-                write!(f, "rules:{beginning}{}", if *is_whole { "" } else { "*" })
-            }
+            Self::Rules(pattern) => write!(f, "rules:{pattern}"),
         }
     }
 }

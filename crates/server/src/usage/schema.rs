@@ -1,7 +1,8 @@
 //! The tables of a file, and whether a file is one of ours.
 
-use std::{fs::File, io::Read as _, path::Path};
+use std::path::Path;
 
+use ratelimit_base::files::damaged;
 use rusqlite::{Connection, ErrorCode};
 
 use super::error::UsageError;
@@ -10,9 +11,6 @@ use super::error::UsageError;
 const APPLICATION: i64 = 0x726c_7573;
 /// The version of the tables.
 const VERSION: i64 = 1;
-
-/// Bytes by which a text is told.
-const BEGINNING: u64 = 4_096;
 
 /// The tables. `hour` counts from the Unix epoch, and `last` is in seconds since then.
 const TABLES: &str = "
@@ -65,17 +63,9 @@ pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
 pub(super) fn error(path: &Path, cause: rusqlite::Error) -> UsageError {
     match cause.sqlite_error_code() {
         // A text is a file of something else. A server must not take it away.
-        Some(ErrorCode::NotADatabase) if is_text(path) => UsageError::Foreign(path.to_owned()),
+        Some(ErrorCode::NotADatabase) if !damaged::is_no_text(path) => UsageError::Foreign(path.to_owned()),
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => UsageError::Damaged(path.to_owned()),
         Some(ErrorCode::CannotOpen) => UsageError::Closed(path.to_owned()),
         _ => UsageError::Database { path: path.to_owned(), cause },
     }
-}
-
-/// Returns whether a file begins with a text, or cannot be read.
-fn is_text(path: &Path) -> bool {
-    let mut beginning = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(BEGINNING).read_to_end(&mut beginning));
-    let is_character = |byte: &u8| *byte >= b' ' || byte.is_ascii_whitespace();
-    read.is_err() || beginning.iter().all(is_character)
 }

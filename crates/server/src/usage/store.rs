@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use ratelimit_base::files::damaged;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
 
 use super::{
@@ -229,22 +230,17 @@ fn bytes(transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
 
 /// Gives a damaged file another name, with the log that belongs to it. One of before goes. Returns the name.
 pub(super) fn set_aside(path: &Path) -> Result<PathBuf, UsageError> {
-    let with = |path: &Path, ending: &str| {
-        let mut name = OsString::from(path);
+    let failed = |cause| UsageError::Io { path: path.to_owned(), cause };
+    // They come first: a new file must not get what belongs to this one.
+    for ending in ["-wal", "-shm"] {
+        let mut name: OsString = path.as_os_str().to_owned();
         name.push(ending);
-        PathBuf::from(name)
-    };
-    let aside = with(path, ".damaged");
-    // The log comes first: a new file must not get what belongs to this one.
-    for ending in ["-wal", "-shm", ""] {
-        match fs::rename(with(path, ending), with(&aside, ending)) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-                return Err(UsageError::Io { path: path.to_owned(), cause });
-            }
+        match damaged::set_aside(Path::new(&name)) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(failed(cause)),
             _ => {}
         }
     }
-    Ok(aside)
+    damaged::set_aside(path).map_err(failed)
 }
 
 /// Creates the file if there is none.

@@ -12,7 +12,7 @@ use std::{
 
 use jiff::Timestamp;
 use ratelimit_base::{
-    files::guarded,
+    files::{damaged, guarded},
     notify::journal::{self, Level},
     text::excerpt::message,
 };
@@ -24,7 +24,7 @@ use super::{entry::Entry, file::beside, teams::Teams};
 /// The size in bytes from which on the next change begins a new file.
 const MOST: u64 = 16 << 20;
 /// The most bytes of an answer.
-const ANSWER: usize = 1 << 20;
+pub(super) const ANSWER: usize = 1 << 20;
 /// Bytes at the end of a file that have the last line.
 const TAIL: u64 = 256 << 10;
 /// The most bytes of a change in the log. What a killed server leaves half is shorter than the end of a file.
@@ -63,8 +63,7 @@ impl Audit {
         file.read_to_end(&mut tail)?;
         let whole = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         if tail.len() - whole > LINE as usize {
-            let aside = beside(&self.path, "damaged");
-            fs::rename(&self.path, &aside)?;
+            let aside = damaged::set_aside(&self.path)?;
             return Err(io::Error::other(format!("is damaged, and has the name {} now", aside.display())));
         }
         tail.truncate(whole);

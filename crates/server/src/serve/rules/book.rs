@@ -213,7 +213,7 @@ impl Book {
     pub(super) fn last_changes(&self) -> Result<ReadLog, RuleError> {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Keeper(store)) = &*keeper else { return Err(RuleError::NoStore) };
-        Ok(store.log()?)
+        Ok(store.log(self.in_force().teams())?)
     }
 
     fn put(&self, next: InForce) {

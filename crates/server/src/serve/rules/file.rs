@@ -10,7 +10,7 @@ use std::{
 };
 
 use ratelimit_base::files::{
-    guarded as file,
+    damaged, guarded as file,
     lock::{self, FileLock},
 };
 
@@ -104,9 +104,8 @@ impl FileStore {
 
     /// Gives a file that cannot be read another name, in place of one of before. Returns in words what became of it.
     pub(super) fn set_damaged_aside(&self) -> String {
-        let aside = beside(&self.path, "damaged");
-        match fs::rename(&self.path, &aside) {
-            Ok(()) => format!("it has the name {} now", aside.display()),
+        match damaged::set_aside(&self.path) {
+            Ok(aside) => format!("it has the name {} now", aside.display()),
             Err(error) => format!("it cannot get another name: {error}"),
         }
     }

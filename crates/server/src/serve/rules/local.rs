@@ -63,7 +63,7 @@ impl Store for Local {
         })
     }
 
-    fn log(&self) -> Result<ReadLog, StoreError> {
+    fn log(&self, _: &Teams) -> Result<ReadLog, StoreError> {
         let unread = |error: std::io::Error| StoreError::Unusable(format!("the log of changes: {error}"));
         let files = self.audit.files().map_err(unread)?;
         Ok(Box::new(move |most, wanted| audit::last(files, most, wanted).map_err(unread)))

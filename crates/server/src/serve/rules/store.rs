@@ -79,5 +79,5 @@ pub(super) trait Store: Send {
     fn write(&mut self, write: Write<'_>, entry: &Entry<'_>, teams: &Teams) -> Result<(), StoreError>;
 
     /// Returns what reads the log. Changes go on meanwhile.
-    fn log(&self) -> Result<ReadLog, StoreError>;
+    fn log(&self, teams: &Teams) -> Result<ReadLog, StoreError>;
 }

@@ -1,8 +1,11 @@
 //! Which rules share a budget: those that the same tokens may write. So what one team writes takes nothing from others.
 
-use std::cmp::Reverse;
+use ratelimit_fleet::kept::rules::{Part, REQUESTS};
 
 use crate::config::tokens::{Pattern, Scope, Token, User};
+
+/// The fewest changes that a part of a log keeps.
+const FEWEST: usize = 10;
 
 /// The teams of a file. Each has those names of rules that a token or a user is the first to have in its scopes. A further
 /// token with the same names, as in a rotation, is of the same team.
@@ -33,11 +36,30 @@ impl Teams {
 
     /// Returns the team of a rule: that with the narrowest name. None if no token may write the rule any more.
     pub(super) fn of_rule(&self, name: &str) -> Option<usize> {
-        let narrowest = |patterns: &Vec<Pattern>| {
-            patterns.iter().filter(|pattern| pattern.has(name)).map(Pattern::narrowness).max()
-        };
-        let each = self.0.iter().enumerate().filter_map(|(team, patterns)| Some((narrowest(patterns)?, Reverse(team))));
-        each.max().map(|(_, Reverse(team))| team)
+        self.narrowest(name).map(|(team, _)| team)
+    }
+
+    fn narrowest(&self, name: &str) -> Option<(usize, &Pattern)> {
+        let each = self.0.iter().enumerate().flat_map(|(team, patterns)| patterns.iter().map(move |this| (team, this)));
+        each.filter(|(_, pattern)| pattern.has(name)).max_by_key(|(_, pattern)| pattern.narrowness())
+    }
+
+    /// Returns the part of the log of a fleet for changes of a rule. It has the name of the scope, so that other scopes can
+    /// come and go. Servers with the same tokens find the same parts.
+    pub(super) fn part(&self, name: &str) -> Part {
+        let most = REQUESTS.logged / (self.count() + 1);
+        match self.narrowest(name) {
+            Some((team, pattern)) => {
+                let of_team = self.0.get(team).map_or(1, Vec::len);
+                Part { name: pattern.to_string(), most: (most / of_team).max(FEWEST) }
+            }
+            None => Part { name: String::new(), most },
+        }
+    }
+
+    /// Returns the names of all parts.
+    pub(super) fn parts(&self) -> Vec<String> {
+        self.0.iter().flatten().map(Pattern::to_string).chain([String::new()]).collect()
     }
 }
 
@@ -72,5 +94,11 @@ mod tests {
         }
         assert_eq!(Teams::of(&tokens[1..], &[]).of_rule("other"), None);
         assert_eq!((Teams::default().count(), Teams::default().of_rule("a")), (0, None));
+        let part = |name| {
+            let Part { name, most } = teams.part(name);
+            (name, most)
+        };
+        assert_eq!([part("other"), part("shared")], [("*".to_owned(), 200), ("shared".to_owned(), 100)]);
+        assert_eq!(teams.parts(), ["*", "team-a-*", "shared", "team-*", "team-a-1", ""]);
     }
 }
