@@ -24,16 +24,24 @@ pub type Pairs = Vec<(String, String)>;
 
 /// Returns a client as the file has it: its pairs as JSON.
 pub(super) fn stored<'a>(pairs: impl Iterator<Item = (&'a str, impl AsRef<str>)>) -> String {
-    let mut pairs: Vec<_> = pairs.map(|(name, value)| (name, bounded(name, value.as_ref()))).collect();
-    let text = |pairs: &[(&str, String)]| serde_json::to_string(pairs).unwrap_or_default();
-    let mut stored = text(&pairs);
-    if stored.len() > CLIENT {
-        let all = (FURTHER, hash(&stored));
-        while stored.len() > CLIENT && pairs.pop().is_some() {
-            stored = text(&[&pairs[..], &[all.clone()]].concat());
-        }
+    let one = |(name, value): (&str, _)| serde_json::to_string(&(name, value)).unwrap_or_default();
+    let all = |pairs: &[String]| format!("[{}]", pairs.join(","));
+    let mut pairs: Vec<_> = pairs.map(|(name, value)| one((name, bounded(name, value.as_ref())))).collect();
+    let stored = all(&pairs);
+    if stored.len() <= CLIENT {
+        return stored;
     }
-    stored
+    let further = one((FURTHER, hash(&stored)));
+    // Each has a comma behind it.
+    let mut room = CLIENT - further.len() - 2;
+    let kept = pairs.iter().map_while(|pair| {
+        room = room.checked_sub(pair.len() + 1)?;
+        Some(())
+    });
+    let kept = kept.count();
+    pairs.truncate(kept);
+    pairs.push(further);
+    all(&pairs)
 }
 
 /// Returns a client as a log may have it: without secrets, and of bounded length.

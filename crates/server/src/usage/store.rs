@@ -198,27 +198,33 @@ fn prune(transaction: &Transaction<'_>, count: u64, first_hour: u64, settings: &
     };
     let mut left = count.saturating_sub(delete(first_hour)?);
     let most = u64::from(settings.rows);
-    let mut room = if left < count { delete_unused(transaction)? } else { bytes(transaction)? };
-    let mut was = u64::MAX;
-    while left > 0 && (left > most || room > settings.bytes()) && left < was {
-        was = left;
-        // A part more, so that this is rare. Rows of other hours can be longer or shorter.
-        let most_bytes = u128::from(settings.bytes() - settings.bytes() / 20);
-        let fit = u64::try_from(u128::from(left) * most_bytes / u128::from(room.max(1))).unwrap_or(u64::MAX);
-        let more = left.saturating_sub(fit.min(most - most / 20)).min(left - 1);
+    let is_larger = |left: u64, room: u64| left > 0 && (left > most || room > settings.bytes());
+    let mut room = bytes(transaction)?;
+    if is_larger(left, room) && left < count {
+        delete_unused(transaction)?;
+        room = bytes(transaction)?;
+    }
+    if is_larger(left, room) {
+        // A part more, so that this is rare. Of a file from before there was a bound of bytes, a write deletes only a part.
+        let part = |most: u64| most - most / 20;
+        let fit = u128::from(left) * u128::from(part(settings.bytes())) / u128::from(room.max(1));
+        let of_bytes = left.saturating_sub(u64::try_from(fit).unwrap_or(u64::MAX)).min(most / 10);
+        let of_rows = if left > most { left - part(most) } else { 0 };
         let query = "SELECT hour + 1 FROM usage ORDER BY hour LIMIT 1 OFFSET ?1";
-        let before = transaction.query_row(query, [whole(more)], |row| number(row, 0))?;
+        let more = whole(of_bytes.max(of_rows).min(left - 1));
+        let before = transaction.query_row(query, [more], |row| number(row, 0))?;
         left = left.saturating_sub(delete(before)?);
-        room = delete_unused(transaction)?;
+    }
+    if left < count {
+        delete_unused(transaction)?;
     }
     Ok(left)
 }
 
-/// Deletes clients without an hour. Returns the bytes of the file that are in use then.
-fn delete_unused(transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
+/// Deletes clients without an hour.
+fn delete_unused(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     let unused = "DELETE FROM client WHERE NOT EXISTS (SELECT 1 FROM usage WHERE usage.client = client.id)";
-    transaction.execute(unused, [])?;
-    bytes(transaction)
+    transaction.execute(unused, []).map(drop)
 }
 
 /// Returns the bytes of the file that are in use. Free pages are used again.

@@ -113,7 +113,8 @@ impl InForce {
     ) -> Result<Self, String> {
         // Those of an engine can be any number.
         if contents.rules.len() > MOST_RULES {
-            return Err(format!("callers have {} rules, and {MOST_RULES} are possible", contents.rules.len()));
+            let count = contents.rules.len();
+            return Err(format!("at most {MOST_RULES} rules of callers are possible, and there are {count}"));
         }
         let mut all = Self { operators, version: contents.version, ..Self::default() };
         let is_of_fleet = contents.fleet.is_some();

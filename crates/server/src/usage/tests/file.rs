@@ -183,15 +183,15 @@ fn threads_lose_nothing_while_the_file_is_written() {
 #[test]
 fn clients_with_the_longest_names_do_not_make_the_file_larger_than_its_bound() {
     let stage = Stage::new(100);
-    let names: Vec<_> = (0..62).map(|number| format!("attribute-{number:02}")).collect();
+    let names: Vec<_> = (0..32).map(|number| format!("attribute-{number:02}")).collect();
     let limit = Limit::new(Rate { amount: 100, period: HOUR * 1_000_000_000 }, None, Algorithm::FixedWindow).unwrap();
     let limiter = Limiter::new([Rule::new("create", [limit]).unwrap().by(names.clone())], [1, 2]);
     let settings = UsageFile { rows: 1_000, ..stage.settings() };
     let mut writer = Writer::new(Arc::clone(&stage.recorder), settings.clone());
-    for hour in 0..30 {
-        for client in 0..150 {
+    for hour in 0..15 {
+        for client in 0..110 {
             let value = |number| format!("{hour}-{client}-{number}-{}", "x".repeat(110));
-            let values: Vec<_> = (0..62).map(value).collect();
+            let values: Vec<_> = (0..32).map(value).collect();
             let attributes: Vec<_> = names.iter().map(String::as_str).zip(values.iter().map(String::as_str)).collect();
             let record = &mut stage.recorder.at(NOON + hour * HOUR);
             limiter.check_and_record(&attributes[..], 1, (NOON + hour * HOUR) * 1_000_000_000, record);
