@@ -3,8 +3,9 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File},
+    fs::{self, OpenOptions},
     io::{self, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -14,10 +15,18 @@ const BEGINNING: u64 = 4_096;
 /// Returns whether a file begins with bytes that no text has. A text is a file of somebody, which stays where it is.
 #[must_use]
 pub fn is_no_text(path: &Path) -> bool {
-    let mut beginning = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(BEGINNING).read_to_end(&mut beginning));
     let is_of_text = |byte: &u8| (*byte >= b' ' && *byte != 0xff) || byte.is_ascii_whitespace();
-    read.is_ok() && !beginning.iter().all(is_of_text)
+    beginning(path).is_ok_and(|bytes| !bytes.iter().all(is_of_text))
+}
+
+fn beginning(path: &Path) -> io::Result<Vec<u8>> {
+    // Opening a pipe would wait until another process writes to it.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    let mut bytes = Vec::new();
+    if file.metadata()?.is_file() {
+        file.take(BEGINNING).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 /// Gives a damaged file another name, in place of an earlier one. Returns the name.
