@@ -1,6 +1,7 @@
 //! Rules that callers change while the server runs.
 
 mod survival;
+mod teams;
 
 use std::{
     fs,
