@@ -201,6 +201,12 @@ impl Rule {
         self.clients.map(|_| self.clients().saturating_mul(self.bytes_of_client()))
     }
 
+    /// Returns the bytes that its clients take with the smallest memory.
+    #[must_use]
+    pub fn least_memory(&self) -> usize {
+        FEWEST.saturating_mul(self.bytes_of_client())
+    }
+
     fn bytes_of_client(&self) -> usize {
         let state = |limit: &Limit| limit.largest() + size_of::<State>();
         let seen = self.life.map_or(0, |_| size_of::<State>());

@@ -35,6 +35,22 @@ pub const PACKETS: Kind = Kind { keys: ["{rl:m}:rules", "{rl:m}:log"], text: TEX
 /// Rules for requests that callers have written. An entry of their log is a change.
 pub const REQUESTS: Kind = Kind { keys: ["{rl:m}:checks", "{rl:m}:checks:log"], text: 1 << 20, logged: 1_000 };
 
+/// A part of the log, with a bound of its own.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Its name. The part without one has what belongs to no other.
+    pub name: String,
+    /// The most entries that it keeps.
+    pub most: usize,
+}
+
+impl Part {
+    /// Returns the part without a name, which can have as many entries.
+    fn whole(most: usize) -> Self {
+        Self { name: String::new(), most }
+    }
+}
+
 /// What tells a version in the engine from others. The engine chooses the digest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mark {
@@ -104,10 +120,10 @@ impl Store {
         next: &Version,
         author: [&str; 2],
     ) -> Result<bool, Error> {
-        self.change(engine, replaced, next, author, &next.text).await
+        self.change(engine, replaced, next, author, (&next.text, &Part::whole(self.kind.logged))).await
     }
 
-    /// Writes a version in place of `replaced`, and another text into the log. Returns false if another version is there.
+    /// Writes a version in place of `replaced`, and another text into a part of the log. Returns false if another version is there.
     ///
     /// # Errors
     ///
@@ -118,12 +134,12 @@ impl Store {
         replaced: &Mark,
         next: &Version,
         [who, why]: [&str; 2],
-        logged: &str,
+        (logged, part): (&str, &Part),
     ) -> Result<bool, Error> {
         let ([number, digest], version) = (replaced.arguments(), next.version.to_string());
-        let most = self.kind.logged.to_string();
+        let most = part.most.to_string();
         let arguments = ["write", &number, &digest, &version, &next.text, who, why, logged, &most];
-        let values = self.ask(engine, &arguments).await?;
+        let values = self.ask_about(engine, &part.name, &arguments).await?;
         Ok(self::number(values.first().ok_or(Error::Garbage("it is empty"))?)? == 1)
     }
 
@@ -158,13 +174,13 @@ impl Store {
         values.first().map(|value| text(value).map(ToOwned::to_owned)).transpose()
     }
 
-    /// Returns the texts of the log, the newest first. There are fewer than `most` if they are large.
+    /// Returns the texts of a part of the log, the newest first. There are fewer than `most` if they are large.
     ///
     /// # Errors
     ///
     /// Any [`Error`] but that of the URL.
-    pub async fn texts(&self, engine: &Engine, most: usize) -> Result<Vec<String>, Error> {
-        let values = self.ask(engine, &["texts", &most.to_string(), &TEXTS.to_string()]).await?;
+    pub async fn texts(&self, engine: &Engine, part: &str, most: usize) -> Result<Vec<String>, Error> {
+        let values = self.ask_about(engine, part, &["texts", &most.to_string(), &TEXTS.to_string()]).await?;
         let texts = values.iter().map(text).collect::<Result<Vec<_>, _>>()?;
         if texts.len() > most || texts.iter().map(|text| text.len()).sum::<usize>() > TEXTS {
             return Err(Error::Garbage("the log is too long"));
@@ -173,8 +189,14 @@ impl Store {
     }
 
     async fn ask(&self, engine: &Engine, arguments: &[&str]) -> Result<Vec<Value>, Error> {
+        self.ask_about(engine, "", arguments).await
+    }
+
+    async fn ask_about(&self, engine: &Engine, part: &str, arguments: &[&str]) -> Result<Vec<Value>, Error> {
         let arguments: Vec<Vec<u8>> = arguments.iter().map(|text| text.as_bytes().to_vec()).collect();
-        engine.run(&self.script, &self.kind.keys, &arguments).await
+        let [rules, log] = self.kind.keys;
+        let log = if part.is_empty() { log.to_owned() } else { format!("{log}:{part}") };
+        engine.run(&self.script, &[rules, &log], &arguments).await
     }
 }
 

@@ -149,8 +149,7 @@ fn console(top: &Table<'_>, listens: &Listens, has_serve: bool) -> Option<Consol
         }
         _ => {}
     }
-    let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()].map(Prefix::host);
-    if proxies.iter().any(|proxy| loopback.iter().any(|address| proxy.contains(address))) {
+    if proxies.iter().any(has_loopback) {
         let problem =
             "any program of this host could send the header: listen on a Unix socket for a proxy of this host";
         wrong("proxies", problem.to_owned());
@@ -162,6 +161,12 @@ fn console(top: &Table<'_>, listens: &Listens, has_serve: bool) -> Option<Consol
         wrong("proxies", format!("more than {MOST} prefixes: write wider ones"));
     }
     Some(Console { listen, group, header, proxies, packets })
+}
+
+/// Returns whether a prefix has an address of loopback.
+fn has_loopback(prefix: &Prefix) -> bool {
+    let first = [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()].map(Prefix::host);
+    prefix.address().to_canonical().is_loopback() || first.iter().any(|address| prefix.contains(address))
 }
 
 fn users(top: &Table<'_>) -> Vec<User> {

@@ -64,6 +64,18 @@ impl Pattern {
     pub fn has(&self, name: &str) -> bool {
         if self.is_whole { name == self.beginning } else { name.starts_with(&self.beginning) }
     }
+
+    /// Returns what is larger for the narrower one of two that match a name.
+    #[must_use]
+    pub fn narrowness(&self) -> (bool, usize) {
+        (self.is_whole, self.beginning.len())
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.beginning, if self.is_whole { "" } else { "*" })
+    }
 }
 
 impl fmt::Display for Scope {
@@ -74,9 +86,7 @@ impl fmt::Display for Scope {
             Self::ReadRules => f.write_str("rules:read"),
             Self::Packets => f.write_str("packets:read"),
             Self::ChangePackets => f.write_str("packets:write"),
-            Self::Rules(Pattern { beginning, is_whole }) => {
-                write!(f, "rules:{beginning}{}", if *is_whole { "" } else { "*" })
-            }
+            Self::Rules(pattern) => write!(f, "rules:{pattern}"),
         }
     }
 }

@@ -134,7 +134,7 @@ impl Reload {
 
     fn apply(&self, mut requests: Requests) {
         self.used.differences(&Used::of(&requests)).iter().for_each(|line| journal::say(Level::Warning, line));
-        let tokens = Tokens::new(std::mem::take(&mut requests.tokens)).with_users(std::mem::take(&mut requests.users));
+        let tokens = Tokens::new(requests.tokens.clone()).with_users(requests.users.clone());
         let encryption = requests.encryption.take();
         // Rules of callers can keep those of the file out. So a caller could keep a token that the operator has removed.
         self.service.change_tokens(tokens);

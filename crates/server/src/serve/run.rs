@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     future::pending,
-    io, mem,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -29,12 +29,12 @@ use super::{
     grpc, http,
     in_fleet::InFleet,
     reload::{self, Reload, Used},
-    rules::{Book, InForce, Keeper, Member, Operators, follow},
+    rules::{Book, InForce, Keeper, Member, Operators, StoreError, follow},
     service::Service,
     sockets::{self, Answers, CONNECTIONS, Connections, Protocol, Shown},
     usage::{Kept, Thread},
 };
-use crate::config::{self as requests, Listen};
+use crate::config::{self as requests, Listen, stored::Contents};
 
 /// Time between two looks for clients whose counts say nothing any more.
 const FORGET: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ pub fn run(file: &Path) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // A signal during the start waits.
     let signals = runtime.block_on(async { anyhow::Ok(Signals::register()?) })?;
-    let mut requests = requests::read(file)?;
+    let requests = requests::read(file)?;
     reload::check(&requests).map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
     let listens = requests.listens.clone();
     let shown = requests.encryption.as_ref().map(certificate::read).transpose();
@@ -79,14 +79,13 @@ pub fn run(file: &Path) -> Result<()> {
     };
     let (keeper, contents) = requests.store.as_ref().map(keep).transpose()?.unzip();
     let follows = keeper.is_some() && member.is_some();
-    let tokens = Tokens::new(mem::take(&mut requests.tokens)).with_users(mem::take(&mut requests.users));
+    let tokens = Tokens::new(requests.tokens.clone()).with_users(requests.users.clone());
     let (used, console) = (Used::of(&requests), requests.console.clone());
     let usage = requests.usage.clone().map(|place| Arc::new(Kept::new(place)));
     // It ends after the last call.
     let start = |kept: &Arc<Kept>| Thread::start(kept, linked, runtime.handle().clone());
     let _thread = usage.as_ref().map(start).transpose()?;
-    let in_force = InForce::new(Arc::new(Operators::of(requests)), contents.unwrap_or_default())
-        .map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
+    let in_force = begin(Arc::new(Operators::of(requests)), contents.unwrap_or_else(|| Ok(Contents::default())))?;
     let count = in_force.count().in_words("");
     let (service, sender) = Service::new(in_force.rules(), shown_fleet, usage, stops, console.is_some())?;
     let service = Arc::new(service);
@@ -193,6 +192,20 @@ pub fn run(file: &Path) -> Result<()> {
         let _ = spawn_blocking(move || book.close()).await;
         Ok(())
     })
+}
+
+/// Returns the rules at the start. What is wrong with rules of callers keeps none of the operator from being in force.
+fn begin(operators: Arc<Operators>, contents: Result<Contents, StoreError>) -> Result<InForce> {
+    let rules = |contents| InForce::at_start(Arc::clone(&operators), contents);
+    match contents.map_err(|error| error.to_string()).and_then(rules) {
+        Err(problem) if operators.has_rules() => {
+            let advice =
+                "none of them is in force, and callers change none, until the file is right and the server reloads";
+            journal::say(Level::Error, &format!("the rules of callers cannot be read: {problem}: {advice}"));
+            rules(Contents::default()).map_err(|problem| anyhow!(problem))
+        }
+        outcome => outcome.map_err(|problem| anyhow!(problem)),
+    }
 }
 
 /// The signals of a server.

@@ -64,12 +64,12 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Starts the thread, which finds the engine of the fleet here.
+    /// Starts the thread, which finds the engine of the fleet here. A file that cannot be written now is tried again later,
+    /// whatever the reason is: limits do not depend on it.
     ///
     /// # Errors
     ///
-    /// Fails if the folder of the file is missing, or if the file belongs to something else. A file that cannot be written
-    /// now is tried again later.
+    /// Fails if the system has no thread.
     pub(super) fn start(kept: &Arc<Kept>, link: Link, runtime: Handle) -> Result<Self> {
         let recorder = Arc::clone(&kept.recorder);
         let writer = match &kept.place {
@@ -77,7 +77,10 @@ impl Thread {
             UsagePlace::Fleet(settings) => AnyWriter::Fleet(SharedWriter::new(recorder, *settings), link, runtime),
         };
         let mut work = Work { kept: Arc::clone(kept), writer, is_failing: false };
-        work.begin()?;
+        // The operator learns at once what is wrong with a file. The engine has not answered yet.
+        if matches!(work.writer, AnyWriter::File(_)) {
+            work.write();
+        }
         let (end, ended) = mpsc::channel();
         let run = move || {
             while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
@@ -114,7 +117,13 @@ impl AnyWriter {
 
     fn write(&mut self) -> Result<(), String> {
         match self {
-            Self::File(writer) => writer.write(now()).map_err(|error| error.to_string()),
+            Self::File(writer) => {
+                if let Some(aside) = writer.write(now()).map_err(|error| error.to_string())? {
+                    let text = format!("the file of usage was damaged, and has the name {} now", aside.display());
+                    journal::say(Level::Warning, &format!("{text}: usage begins anew in another file"));
+                }
+                Ok(())
+            }
             Self::Fleet(writer, link, runtime) => {
                 writer.collect();
                 if writer.is_empty() {
@@ -138,18 +147,6 @@ struct Work {
 }
 
 impl Work {
-    fn begin(&mut self) -> Result<()> {
-        // The engine has not answered yet.
-        let AnyWriter::File(writer) = &mut self.writer else { return Ok(()) };
-        match writer.write(now()) {
-            Err(error) if error.is_wrong_file() => Err(error.into()),
-            written => {
-                self.tell(written.map_err(|error| error.to_string()));
-                Ok(())
-            }
-        }
-    }
-
     fn write(&mut self) {
         let written = self.writer.write();
         self.tell(written);
@@ -199,15 +196,15 @@ mod tests {
     use ratelimit_limiter::{Algorithm, Limit, Limiter, Rate, Rule};
 
     #[test]
-    fn a_missing_folder_ends_the_start_and_only_usage_that_was_counted_is_lost() {
+    fn only_usage_that_was_counted_is_lost_without_a_folder() {
         let file = UsageFile { path: "/nonexistent/usage.db".into(), days: 30, rows: 1_000 };
         let kept = Arc::new(Kept::new(UsagePlace::File(file.clone())));
         let writer = AnyWriter::File(Writer::new(Arc::clone(&kept.recorder), file));
         let mut work = Work { kept: Arc::clone(&kept), writer, is_failing: false };
         let problem =
             "/nonexistent/usage.db: its folder does not exist: create it, and let the user of the server write there";
-        assert_eq!(work.begin().unwrap_err().to_string(), problem);
-        assert_eq!(work.write_last(), None);
+        work.write();
+        assert_eq!((kept.failures.load(Ordering::Relaxed), work.write_last()), (1, None));
         let limit = Limit::new(Rate { amount: 1, period: 1_000_000_000 }, None, Algorithm::FixedWindow).unwrap();
         let limiter = Limiter::new([Rule::new("create", [limit]).unwrap()], [1, 2]);
         limiter.check_and_record(&[("user", "17")], 1, 0, &mut kept.record());

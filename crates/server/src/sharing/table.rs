@@ -44,10 +44,9 @@ impl Sharing {
         is_refused: bool,
         now: u64,
     ) -> Finding {
-        // Requests that do not say who asks are those of one client. Those of a proxy's clients are not, and those without a
-        // connection are only somebody's word.
-        let client = identity(self.seed, &who.names, who.ipv6_prefix, attributes).unwrap_or(0);
-        let client = origin.is_direct.then_some(client);
+        // Requests that do not say who asks can be those of any number of people, such as all of an office who have not signed
+        // in. So can those of a proxy's clients, and those without a connection are only somebody's word.
+        let client = identity(self.seed, &who.names, who.ipv6_prefix, attributes).filter(|_| origin.is_direct);
         match self.note_at(self.key(who, origin.network), client, is_refused, now) {
             Finding::Shared if !origin.is_direct => Finding::Proxied,
             finding => finding,

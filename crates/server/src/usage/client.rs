@@ -12,6 +12,10 @@ const SECRET: &str = "key";
 const LONGEST: usize = 128;
 /// What remains of a longer one, before its hash. With the hash, it is longer than [`LONGEST`], so it can be no other value.
 const KEPT: usize = 96;
+/// The most bytes of a client. With the rule, memory and the file have that twice or less for each row.
+const CLIENT: usize = 512;
+/// The name of what stands for further attributes of a longer client: a hash of all of them.
+const FURTHER: &str = "…";
 /// Bytes of a hash.
 const HASH: usize = 16;
 
@@ -20,8 +24,24 @@ pub type Pairs = Vec<(String, String)>;
 
 /// Returns a client as the file has it: its pairs as JSON.
 pub(super) fn stored<'a>(pairs: impl Iterator<Item = (&'a str, impl AsRef<str>)>) -> String {
-    let pairs: Vec<_> = pairs.map(|(name, value)| (name, bounded(name, value.as_ref()))).collect();
-    serde_json::to_string(&pairs).unwrap_or_default()
+    let one = |(name, value): (&str, _)| serde_json::to_string(&(name, value)).unwrap_or_default();
+    let all = |pairs: &[String]| format!("[{}]", pairs.join(","));
+    let mut pairs: Vec<_> = pairs.map(|(name, value)| one((name, bounded(name, value.as_ref())))).collect();
+    let stored = all(&pairs);
+    if stored.len() <= CLIENT {
+        return stored;
+    }
+    let further = one((FURTHER, hash(&stored)));
+    // Each has a comma behind it.
+    let mut room = CLIENT - further.len() - 2;
+    let kept = pairs.iter().map_while(|pair| {
+        room = room.checked_sub(pair.len() + 1)?;
+        Some(())
+    });
+    let kept = kept.count();
+    pairs.truncate(kept);
+    pairs.push(further);
+    all(&pairs)
 }
 
 /// Returns a client as a log may have it: without secrets, and of bounded length.
@@ -43,9 +63,12 @@ fn bounded(name: &str, value: &str) -> String {
         has_room
     };
     let kept: String = if is_secret { String::new() } else { value.chars().take_while(is_kept).collect() };
-    let hash = digest(&SHA256, value.as_bytes());
-    let hash: String = hash.as_ref().iter().take(HASH).map(|byte| format!("{byte:02x}")).collect();
-    format!("{kept}…{hash}")
+    format!("{kept}…{}", hash(value))
+}
+
+fn hash(text: &str) -> String {
+    let hash = digest(&SHA256, text.as_bytes());
+    hash.as_ref().iter().take(HASH).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the most bytes that a character takes in JSON.

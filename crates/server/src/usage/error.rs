@@ -11,6 +11,9 @@ pub enum UsageError {
     /// The file belongs to something else.
     #[error("{}: this is no file with usage: choose the path in `usage` of [serve], or another one for a new file", .0.display())]
     Foreign(PathBuf),
+    /// The file was one of SQLite, and is none any more.
+    #[error("{}: the file is damaged: the server sets it aside at its next write", .0.display())]
+    Damaged(PathBuf),
     /// A later version wrote the file.
     #[error("{}: a later version of ratelimit wrote this file: install that version, or choose another path", .0.display())]
     Newer(PathBuf),
@@ -39,9 +42,8 @@ pub enum UsageError {
 }
 
 impl UsageError {
-    /// Returns whether only the operator can put this right.
-    #[must_use]
-    pub fn is_wrong_file(&self) -> bool {
-        matches!(self, Self::Foreign(_) | Self::Newer(_) | Self::NoFolder(_))
+    /// Returns whether the file is damaged, so that nobody can write to it any more.
+    pub(super) fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged(_))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ratelimit_base::files::damaged;
 use rusqlite::{Connection, ErrorCode};
 
 use super::error::UsageError;
@@ -61,7 +62,9 @@ pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
 /// Returns an error of SQLite with the path of the file.
 pub(super) fn error(path: &Path, cause: rusqlite::Error) -> UsageError {
     match cause.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => UsageError::Foreign(path.to_owned()),
+        // A text is a file of something else. A server must not take it away.
+        Some(ErrorCode::NotADatabase) if !damaged::is_no_text(path) => UsageError::Foreign(path.to_owned()),
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => UsageError::Damaged(path.to_owned()),
         Some(ErrorCode::CannotOpen) => UsageError::Closed(path.to_owned()),
         _ => UsageError::Database { path: path.to_owned(), cause },
     }

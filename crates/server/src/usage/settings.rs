@@ -96,7 +96,20 @@ fn place(text: &str) -> Result<Place, String> {
     }
 }
 
+/// Bytes of the file for each row. Most rows take less: see `docs/requests.md`.
+const BYTES: u64 = 512;
+
 impl UsageFile {
+    /// Returns the bytes from which on the oldest hours are deleted. New rows of two hours may come before that.
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.rows) * BYTES / 10 * 8
+    }
+
+    /// Returns the most bytes of new rows of one hour, twice: once in their table, and once in its index.
+    pub(super) fn bytes_of_hour(&self) -> u64 {
+        self.bytes() / 10
+    }
+
     /// Returns the first hour that is still kept.
     pub(super) fn first_hour(&self, now: u64) -> u64 {
         (now / 3_600).saturating_sub(u64::from(self.days) * 24)

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    ffi::OsString,
     fs::{self, OpenOptions, Permissions},
     io,
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
@@ -9,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use ratelimit_base::files::damaged;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
 
 use super::{
@@ -20,6 +22,10 @@ use super::{
 
 /// How long a write waits for another process that has locked the file.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of a row beside the name of its client and of its rule.
+const ROW: u64 = 64;
+/// Hours that a server remembers. Requests of others are rare.
+const HOURS: u64 = 2;
 /// The mode of a new file: names of clients are not for all users.
 const MODE: u32 = 0o640;
 
@@ -34,6 +40,16 @@ pub(super) struct Store {
     rows: u64,
     /// The first hour that was kept at the last write.
     first_hour: u64,
+    /// The last hours that got rows.
+    hours: HashMap<u64, Hour>,
+}
+
+/// What an hour has in the file.
+#[derive(Debug, Clone, Copy)]
+struct Hour {
+    rows: u64,
+    /// Bytes of its rows, and of their clients.
+    bytes: u64,
 }
 
 impl Store {
@@ -64,7 +80,7 @@ impl Store {
             connection.query_row("SELECT count(*) FROM usage", [], |row| number(row, 0))
         };
         let rows = prepare().map_err(|cause| schema::error(path, cause))?;
-        Ok(Self { connection, path: path.clone(), id, rows, first_hour: 0 })
+        Ok(Self { connection, path: path.clone(), id, rows, first_hour: 0, hours: HashMap::new() })
     }
 
     /// Returns whether the path still leads to this file.
@@ -83,16 +99,20 @@ impl Store {
         if rows.is_empty() && first_hour == self.first_hour {
             return Ok(Totals::default());
         }
+        let mut hours = self.hours.clone();
         let mut write = || -> rusqlite::Result<_> {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let (added, lost) = add(&transaction, rows, settings.most_of_hour())?;
+            let (added, lost) = add(&transaction, rows, settings, &mut hours)?;
             let first_hour = first_hour.min(second_hour(&transaction)?);
-            let count = prune(&transaction, self.rows + added, first_hour, u64::from(settings.rows))?;
+            let count = prune(&transaction, self.rows + added, first_hour, settings)?;
             transaction.commit()?;
-            Ok((count, first_hour, lost))
+            Ok(((self.rows + added).saturating_sub(count), count, first_hour, lost))
         };
-        let (count, first_hour, lost) = write().map_err(|cause| schema::error(&self.path, cause))?;
+        let (deleted, count, first_hour, lost) = write().map_err(|cause| schema::error(&self.path, cause))?;
         (self.rows, self.first_hour) = (count, first_hour);
+        // Others are counted again.
+        hours.retain(|hour, _| deleted == 0 && *hour + HOURS > now / 3_600);
+        self.hours = hours;
         Ok(lost)
     }
 }
@@ -105,16 +125,30 @@ impl Drop for Store {
 }
 
 /// Adds rows. Returns how many are new, and what found no room.
-fn add(transaction: &Transaction<'_>, rows: &HashMap<Key, Row>, most: u64) -> rusqlite::Result<(u64, Totals)> {
+fn add(
+    transaction: &Transaction<'_>,
+    rows: &HashMap<Key, Row>,
+    settings: &UsageFile,
+    hours: &mut HashMap<u64, Hour>,
+) -> rusqlite::Result<(u64, Totals)> {
     let mut find = transaction.prepare("SELECT id FROM client WHERE rule = ?1 AND name = ?2")?;
     let mut create = transaction.prepare("INSERT INTO client (rule, name) VALUES (?1, ?2)")?;
-    let mut count = transaction.prepare("SELECT count(*) FROM usage WHERE hour = ?1")?;
+    // Texts with their bytes, and not with their characters.
+    let mut count = transaction.prepare(
+        "SELECT count(*), coalesce(sum(octet_length(rule) + octet_length(name)), 0)
+        FROM usage JOIN client ON client.id = usage.client WHERE hour = ?1",
+    )?;
+    let mut count = |hour: u64| {
+        count.query_row([whole(hour)], |row| {
+            let rows = number(row, 0)?;
+            Ok(Hour { rows, bytes: 2 * number(row, 1)? + rows * ROW })
+        })
+    };
     let mut update = transaction.prepare(
         "UPDATE usage SET admitted = admitted + ?3, cost = cost + ?4, refused = refused + ?5, last = max(last, ?6)
         WHERE client = ?1 AND hour = ?2",
     )?;
     let mut insert = transaction.prepare("INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
-    let mut of_hours: HashMap<u64, u64> = HashMap::new();
     let (mut added, mut lost) = (0, Totals::default());
     for (Key { hour, .. }, Row { rule, client, totals }) in rows {
         let values = |client: i64| {
@@ -128,11 +162,12 @@ fn add(transaction: &Transaction<'_>, rows: &HashMap<Key, Row>, most: u64) -> ru
         {
             continue;
         }
-        let of_hour = match of_hours.get_mut(hour) {
-            Some(count) => count,
-            None => of_hours.entry(*hour).or_insert(count.query_row([whole(*hour)], |row| number(row, 0))?),
+        let of_hour = match hours.get_mut(hour) {
+            Some(of_hour) => of_hour,
+            None => hours.entry(*hour).or_insert(count(*hour)?),
         };
-        if *of_hour >= most {
+        let bytes = 2 * (rule.len() + client.len()) as u64 + ROW;
+        if of_hour.rows >= settings.most_of_hour() || of_hour.bytes + bytes > settings.bytes_of_hour() {
             lost.add(*totals);
             continue;
         }
@@ -141,7 +176,7 @@ fn add(transaction: &Transaction<'_>, rows: &HashMap<Key, Row>, most: u64) -> ru
             None => create.insert((rule, client))?,
         };
         insert.execute(values(id))?;
-        *of_hour += 1;
+        (of_hour.rows, of_hour.bytes) = (of_hour.rows + 1, of_hour.bytes + bytes);
         added += 1;
     }
     Ok((added, lost))
@@ -154,26 +189,64 @@ fn second_hour(transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
     Ok(oldest.and_then(|hour| u64::try_from(hour).ok()).map_or(u64::MAX, |hour| hour.saturating_add(1)))
 }
 
-/// Deletes hours before the first one that is kept, and the oldest ones if there are more rows than `most`. Returns how
-/// many rows remain.
-fn prune(transaction: &Transaction<'_>, count: u64, first_hour: u64, most: u64) -> rusqlite::Result<u64> {
+/// Deletes hours before the first one that is kept, and the oldest ones if there are too many rows or bytes. Returns how many
+/// rows remain.
+fn prune(transaction: &Transaction<'_>, count: u64, first_hour: u64, settings: &UsageFile) -> rusqlite::Result<u64> {
     let delete = |before: u64| {
         let deleted = transaction.execute("DELETE FROM usage WHERE hour < ?1", [whole(before)])?;
         Ok::<_, rusqlite::Error>(u64::try_from(deleted).unwrap_or(u64::MAX))
     };
     let mut left = count.saturating_sub(delete(first_hour)?);
-    if left > most {
-        // A part more, so that this is rare.
-        let more = left.saturating_sub(most - most / 20);
+    let most = u64::from(settings.rows);
+    let is_larger = |left: u64, room: u64| left > 0 && (left > most || room > settings.bytes());
+    let mut room = bytes(transaction)?;
+    if is_larger(left, room) && left < count {
+        delete_unused(transaction)?;
+        room = bytes(transaction)?;
+    }
+    if is_larger(left, room) {
+        // A part more, so that this is rare. Of a file from before there was a bound of bytes, a write deletes only a part.
+        let part = |most: u64| most - most / 20;
+        let fit = u128::from(left) * u128::from(part(settings.bytes())) / u128::from(room.max(1));
+        let of_bytes = left.saturating_sub(u64::try_from(fit).unwrap_or(u64::MAX)).min(most / 10);
+        let of_rows = if left > most { left - part(most) } else { 0 };
         let query = "SELECT hour + 1 FROM usage ORDER BY hour LIMIT 1 OFFSET ?1";
-        let before = transaction.query_row(query, [whole(more)], |row| number(row, 0))?;
+        let more = whole(of_bytes.max(of_rows).min(left - 1));
+        let before = transaction.query_row(query, [more], |row| number(row, 0))?;
         left = left.saturating_sub(delete(before)?);
     }
     if left < count {
-        let unused = "DELETE FROM client WHERE NOT EXISTS (SELECT 1 FROM usage WHERE usage.client = client.id)";
-        transaction.execute(unused, [])?;
+        delete_unused(transaction)?;
     }
     Ok(left)
+}
+
+/// Deletes clients without an hour.
+fn delete_unused(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    let unused = "DELETE FROM client WHERE NOT EXISTS (SELECT 1 FROM usage WHERE usage.client = client.id)";
+    transaction.execute(unused, []).map(drop)
+}
+
+/// Returns the bytes of the file that are in use. Free pages are used again.
+fn bytes(transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
+    let number = |query: &str| transaction.query_row(query, [], |row| number(row, 0));
+    let used = number("PRAGMA page_count")?.saturating_sub(number("PRAGMA freelist_count")?);
+    Ok(used * number("PRAGMA page_size")?)
+}
+
+/// Gives a damaged file another name, with the log that belongs to it. One of before goes. Returns the name.
+pub(super) fn set_aside(path: &Path) -> Result<PathBuf, UsageError> {
+    let failed = |cause| UsageError::Io { path: path.to_owned(), cause };
+    // They come first: a new file must not get what belongs to this one.
+    for ending in ["-wal", "-shm"] {
+        let mut name: OsString = path.as_os_str().to_owned();
+        name.push(ending);
+        match damaged::set_aside(Path::new(&name)) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(failed(cause)),
+            _ => {}
+        }
+    }
+    damaged::set_aside(path).map_err(failed)
 }
 
 /// Creates the file if there is none.

@@ -1,13 +1,13 @@
 //! Moves rows from memory into the file.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use super::{
     error::UsageError,
     recorder::Recorder,
     row::{Key, Row},
     settings::UsageFile,
-    store::Store,
+    store::{self, Store},
 };
 
 /// Moves rows from memory into a file, and keeps them while the file cannot be written.
@@ -32,13 +32,24 @@ impl Writer {
         self.waiting.is_empty()
     }
 
-    /// Writes what the recorder has, and deletes what is too old at `now`: seconds since the Unix epoch.
+    /// Writes what the recorder has, and deletes what is too old at `now`: seconds since the Unix epoch. A damaged file gets
+    /// another name, which is returned, and a new one takes its place.
     ///
     /// # Errors
     ///
     /// Fails if the file cannot be written. The next call tries the same again, with a file that it opens anew.
-    pub fn write(&mut self, now: u64) -> Result<(), UsageError> {
+    pub fn write(&mut self, now: u64) -> Result<Option<PathBuf>, UsageError> {
         self.recorder.drain(&mut self.waiting);
+        match self.write_waiting(now) {
+            Err(error) if error.is_damage() => {
+                let aside = store::set_aside(&self.settings.path)?;
+                self.write_waiting(now).map(|()| Some(aside))
+            }
+            written => written.map(|()| None),
+        }
+    }
+
+    fn write_waiting(&mut self, now: u64) -> Result<(), UsageError> {
         let open = self.store.take().filter(Store::is_in_place).map_or_else(|| Store::open(&self.settings), Ok);
         let mut store = open?;
         let lost = store.write(&self.settings, &self.waiting, now)?;

@@ -6,6 +6,7 @@ mod caller;
 mod console;
 mod console_changes;
 mod console_packets;
+mod console_proxy;
 mod envoy;
 mod faults;
 mod layer;
@@ -17,7 +18,7 @@ mod unit;
 mod usage;
 
 use std::{
-    io::{ErrorKind, Read as _, Write as _},
+    io::{ErrorKind, Read, Write as _},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::Command,
@@ -106,7 +107,7 @@ fn text(socket: &Path, rules: &str) -> String {
     format!("[serve]\nhttp = \"unix:{}\"\n{rules}", socket.display())
 }
 
-fn answer(mut stream: UnixStream) -> Answer {
+fn answer(mut stream: impl Read) -> Answer {
     let mut bytes = Vec::new();
     // A server that has not read the whole call resets the connection after its answer.
     let _ = stream.read_to_end(&mut bytes);

@@ -27,7 +27,7 @@ async fn ask(engine: &Engine) -> [Result<(), Error>; 7] {
     let bounds = Bounds { hours: 24, rows: 1_000, rows_of_hour: 100 };
     [
         rules.read(engine, None).await.map(drop),
-        rules.texts(engine, 3).await.map(drop),
+        rules.texts(engine, "", 3).await.map(drop),
         rules.write(engine, &Mark::default(), &Version::default(), ["who", "why"]).await.map(drop),
         rows.hours(engine, 1).await.map(drop),
         rows.rows(engine, 1, (1, 0), "*").await.map(drop),

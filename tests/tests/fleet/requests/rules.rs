@@ -286,3 +286,23 @@ fn servers_tell_that_rules_of_the_same_name_differ_and_that_they_do_not_any_more
     }
     [one, other, third].into_iter().for_each(|member| drop(member.end()));
 }
+
+#[test]
+fn a_team_with_many_changes_makes_the_fleet_forget_no_change_of_another() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    let team = format!("[[token]]\nname = \"team-a\"\nsha256 = \"{:064x}\"\nscope = \"rules:team-a-*\"\n", 1);
+    let mut member = Member::start(&sandbox, 8_081, Folder::new(), "", &format!("{}{team}", fleet(8_081)));
+    member.await_line("answers: limits are shared");
+    assert_eq!(member.put("other", None, "1/s").version, Some(1));
+    assert_eq!(member.put("team-a-1", None, "1/s").version, Some(2));
+    for version in 2..=1_100 {
+        assert_eq!(member.put("team-a-1", Some(version), &format!("{version}/s")).status, 200);
+    }
+    let answer = member.call("GET /v1/rules/log?limit=1000 HTTP/1.1", "");
+    let changes = answer.body["changes"].as_array().unwrap();
+    let of = |name: &str| changes.iter().filter(|change| change["name"] == name).count();
+    assert_eq!((of("other"), of("team-a-1"), changes.len()), (1, 333, 334));
+    assert_eq!((&changes[0]["version"], &changes[333]["version"]), (&1_101.into(), &1.into()));
+    member.end();
+}

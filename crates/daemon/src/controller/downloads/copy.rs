@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ratelimit_base::files::guarded as file;
+use ratelimit_base::{
+    files::{damaged, guarded as file},
+    notify::journal::{Level, say},
+};
 use ratelimit_dataplane::pins::ownership;
 
 use crate::config::daemon::kept::Kept;
@@ -28,6 +31,18 @@ pub(super) fn keep(copy: &Path, list: Option<&[u8]>, kept: &Kept) -> Result<(), 
     ownership::check(folder).map_err(|error| failed(&error))?;
     DirBuilder::new().recursive(true).mode(MODE).create(folder).map_err(|error| failed(&error))?;
     ownership::check(folder).map_err(|error| failed(&error))?;
+    if Kept::read(copy).is_none() && damaged::is_no_text(&Kept::path(copy)) {
+        for path in [Kept::path(copy), copy.to_owned()] {
+            match damaged::set_aside(&path) {
+                Ok(aside) => say(
+                    Level::Warning,
+                    &format!("{} was damaged: it has the name {} now", path.display(), aside.display()),
+                ),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+    }
     if let Some(other) = foreign(copy) {
         return Err(failed(&format!(
             "{} belongs to something else: write another path into copy, or delete it",
@@ -107,6 +122,22 @@ mod tests {
             assert_eq!(fs::read(&other).unwrap(), b"{}");
         }
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_copy_whose_description_is_damaged_is_set_aside_and_fetched_again() {
+        let folder = std::env::temp_dir().join(format!("ratelimit-damaged-copy-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let (folder, sticky) = (folder.join("lists"), folder);
+        let (copy, list) = (folder.join("drop"), b"192.0.2.1\n");
+        keep(&copy, Some(list), &kept(list)).unwrap();
+        fs::write(Kept::path(&copy), [0; 512]).unwrap();
+        assert!(with_copy(&copy, 1).is_err());
+        keep(&copy, Some(list), &kept(list)).unwrap();
+        assert_eq!(with_copy(&copy, 1).as_deref(), Ok(&list[..]));
+        assert!(["drop.damaged", "drop.json.damaged"].iter().all(|name| folder.join(name).exists()));
+        fs::remove_dir_all(sticky).unwrap();
     }
 
     #[test]

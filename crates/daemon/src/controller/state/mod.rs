@@ -9,7 +9,14 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_base::files::{guarded::FileError, lock::FileLock};
+use ratelimit_base::{
+    files::{
+        damaged,
+        guarded::{self, FileError},
+        lock::FileLock,
+    },
+    notify::journal::{Level, say},
+};
 use ratelimit_dataplane::{
     Error,
     debts::{self, Saved},
@@ -91,7 +98,7 @@ impl Owned {
 /// Fails if other users could have written the file, or if any of it is wrong.
 pub fn load(path: &Path) -> Result<Saved, StateError> {
     check_folder(path)?;
-    let text = ratelimit_base::files::guarded::read(path).map_err(of_file(path))?;
+    let text = guarded::read(path).map_err(of_file(path))?;
     let Some(text) = text else { return Ok(Saved::default()) };
     format::parse(&text, host::wall()).map_err(|cause| StateError::Content { path: path.to_owned(), cause })
 }
@@ -109,12 +116,17 @@ pub fn save(pins: &Path, path: &Path) -> Result<Option<usize>, StateError> {
         view => view?,
     };
     check_folder(path)?;
-    ratelimit_base::files::guarded::check_beginning(path, format::BEGINNING).map_err(of_file(path))?;
+    match guarded::check_beginning(path, format::BEGINNING) {
+        Err(FileError::Other) if damaged::is_no_text(path) => {
+            let aside = damaged::set_aside(path).map_err(|error| of_file(path)(error.into()))?;
+            say(Level::Warning, &format!("the state file was damaged, and has the name {} now", aside.display()));
+        }
+        beginning => beginning.map_err(of_file(path))?,
+    }
     // Reading takes time, which counts. So this comes first.
     let now = host::wall();
     let (saved, left_out) = debts::read::read(view.tables(), LEAST, format::MOST_DEBTS)?;
-    ratelimit_base::files::guarded::replace(path, |out| format::write(&saved, now, out))
-        .map_err(|cause| of_file(path)(cause.into()))?;
+    guarded::replace(path, |out| format::write(&saved, now, out)).map_err(|cause| of_file(path)(cause.into()))?;
     Ok(Some(left_out))
 }
 

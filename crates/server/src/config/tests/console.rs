@@ -59,6 +59,16 @@ fn a_table_that_lets_anyone_in_or_nobody_is_refused() {
             USER,
             "any program of this host could send the header",
         ),
+        (
+            format!("{local}\nuser-header = \"x-user\"\nproxies = [\"10.0.0.1\", \"127.0.0.2\"]"),
+            USER,
+            "any program of this host could send the header",
+        ),
+        (
+            format!("{local}\nuser-header = \"x-user\"\nproxies = [\"127.0.0.128/25\"]"),
+            USER,
+            "any program of this host could send the header",
+        ),
         (local.to_owned(), USER, "the tables [[user]] need the header of a proxy"),
         (
             format!("{local}\nuser-header = \"Cookie\"\nproxies = [\"10.0.0.1\"]"),

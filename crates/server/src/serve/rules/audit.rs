@@ -2,23 +2,29 @@
 
 use std::{
     borrow::Cow,
-    collections::VecDeque,
+    collections::{HashMap, HashSet, VecDeque},
     fs::{self, File, OpenOptions},
+    hash::{BuildHasher as _, RandomState},
     io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
 use jiff::Timestamp;
+use ratelimit_base::{
+    files::{damaged, guarded},
+    notify::journal::{self, Level},
+    text::excerpt::message,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{entry::Entry, file::beside};
+use super::{entry::Entry, file::beside, teams::Teams};
 
 /// The size in bytes from which on the next change begins a new file.
 const MOST: u64 = 16 << 20;
 /// The most bytes of an answer.
-const ANSWER: usize = 1 << 20;
+pub(super) const ANSWER: usize = 1 << 20;
 /// Bytes at the end of a file that have the last line.
 const TAIL: u64 = 256 << 10;
 /// The most bytes of a change in the log. What a killed server leaves half is shorter than the end of a file.
@@ -34,36 +40,48 @@ pub(super) struct Audit {
 }
 
 impl Audit {
-    /// Opens the log beside a file of rules, whose last change is `version`. What a killed server has left half is removed.
-    /// A file that is a copy of other rules undoes no change of the log.
-    pub(super) fn open(rules: &Path, version: u64, is_copy: bool) -> io::Result<Self> {
-        let mut audit = Self { path: beside(rules, "log"), most: MOST, version };
-        let mut file = audit.file()?;
+    /// Opens the log beside a file of rules, whose last change is `version`. What a killed server has left half is removed. None
+    /// for a file that cannot be read, or is a copy of other rules: it undoes no change of the log.
+    ///
+    /// A log only records changes, so nothing that is wrong with it keeps rules from being in force. A damaged one gets
+    /// another name, and without one that can be written, nothing is changed.
+    pub(super) fn open(rules: &Path, version: Option<u64>) -> Self {
+        let mut audit = Self { path: beside(rules, "log"), most: MOST, version: version.unwrap_or_default() };
+        if let Err(error) = audit.begin(version) {
+            let text = format!("the log of changes of rules: {}: {error}", audit.path.display());
+            journal::say(Level::Warning, &message(&text));
+        }
+        audit
+    }
+
+    fn begin(&mut self, version: Option<u64>) -> io::Result<()> {
+        let mut file = self.file()?;
         let length = file.metadata()?.len();
         let begin = length.saturating_sub(TAIL);
         file.seek(SeekFrom::Start(begin))?;
         let mut tail = Vec::new();
         file.read_to_end(&mut tail)?;
         let whole = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        if whole == 0 && begin > 0 {
-            return Err(io::Error::other("is no log of changes"));
+        if tail.len() - whole > LINE as usize {
+            let aside = damaged::set_aside(&self.path)?;
+            return Err(io::Error::other(format!("is damaged, and has the name {} now", aside.display())));
         }
         tail.truncate(whole);
         file.set_len(begin + whole as u64)?;
         let last = tail.trim_ascii_end().rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         if let Ok(mut last) = serde_json::from_slice::<Value>(last)
-            && let Some(later) = last.get("version").and_then(Value::as_u64).filter(|later| *later > version)
+            && let Some(later) = last.get("version").and_then(Value::as_u64).filter(|later| *later > self.version)
             && let Some(entry) = last.as_object_mut()
         {
             // The server was killed before it wrote the rules, unless they are a copy.
-            audit.version = later;
-            if !is_copy && entry.get("action").is_some_and(|action| action != "undone") {
+            self.version = later;
+            if version.is_some() && entry.get("action").is_some_and(|action| action != "undone") {
                 entry.insert("at".to_owned(), Timestamp::now().to_string().into());
                 entry.insert("action".to_owned(), "undone".into());
-                audit.write(&last)?;
+                self.write(&last, &Teams::default())?;
             }
         }
-        Ok(audit)
+        Ok(())
     }
 
     /// Begins a new file at another size.
@@ -78,7 +96,7 @@ impl Audit {
     }
 
     /// Adds a change. It is on the disk when this returns. Otherwise the log is as before.
-    pub(super) fn add(&mut self, entry: &Entry<'_>) -> io::Result<Added> {
+    pub(super) fn add(&mut self, entry: &Entry<'_>, teams: &Teams) -> io::Result<Added> {
         let length = serde_json::to_vec(entry)?.len() as u64;
         if length > LINE {
             let advice = "write a smaller rule into the file of rules first";
@@ -86,18 +104,21 @@ impl Audit {
                 "the change has {length} bytes, at most {LINE} are possible: {advice}"
             )));
         }
-        let added = self.write(entry)?;
+        let added = self.write(entry, teams)?;
         self.version = self.version.max(entry.version);
         Ok(added)
     }
 
-    fn write(&self, entry: &impl Serialize) -> io::Result<Added> {
+    fn write(&self, entry: &impl Serialize, teams: &Teams) -> io::Result<Added> {
         let mut line = serde_json::to_vec(entry)?;
         line.push(b'\n');
         let mut file = self.file()?;
         let mut length = file.metadata()?.len();
         if length > 0 && length + line.len() as u64 > self.most {
-            fs::rename(&self.path, beside(&self.path, "1"))?;
+            // A crash here leaves changes in both files, which are read once.
+            self.keep_last(teams)?;
+            // Those who read the file go on with the old one.
+            fs::remove_file(&self.path)?;
             (file, length) = (self.file()?, 0);
         }
         let added = Added { file, length };
@@ -111,6 +132,35 @@ impl Audit {
                 Err(error)
             }
         }
+    }
+
+    /// Moves the last changes of each team into the older file. So a team that makes many makes the others forget none.
+    fn keep_last(&self, teams: &Teams) -> io::Result<()> {
+        let most = self.most / (teams.count() as u64 + 1);
+        let mut lines = Vec::new();
+        each(self.files()?, |line| {
+            let team = serde_json::from_slice(line).map_or(None, |Named { name }| teams.of_rule(&name));
+            lines.push((team, line.len() as u64 + 1));
+        })?;
+        let mut of_teams: HashMap<Option<usize>, u64> = HashMap::new();
+        let is_kept = |(team, length): &(Option<usize>, u64)| {
+            let bytes = of_teams.entry(*team).or_default();
+            let is_first = *bytes == 0;
+            *bytes += length;
+            is_first || *bytes <= most
+        };
+        let kept: Vec<bool> = lines.iter().rev().map(is_kept).collect();
+        let mut kept = kept.into_iter().rev();
+        let files = self.files()?;
+        guarded::replace(&beside(&self.path, "1"), |out| {
+            let mut outcome = Ok(());
+            each(files, |line| {
+                if kept.next() == Some(true) && outcome.is_ok() {
+                    outcome = out.write_all(line).and_then(|()| out.write_all(b"\n"));
+                }
+            })?;
+            outcome
+        })
     }
 
     /// Opens the files of the log, the older one first. No change may replace a file meanwhile.
@@ -134,24 +184,45 @@ impl Audit {
 }
 
 /// Returns the last changes of wanted rules in these files, the newest first. There are fewer than `most` if they are large.
-/// A line that is being written is left out.
+/// What is no change is left out, such as a line that is being written.
 pub(super) fn last(files: Vec<File>, most: usize, wanted: &dyn Fn(&str) -> bool) -> io::Result<Vec<Value>> {
-    let mut lines: VecDeque<String> = VecDeque::new();
+    let mut lines: VecDeque<Vec<u8>> = VecDeque::new();
     let mut bytes = 0;
-    for file in files {
-        for line in BufReader::new(file).lines() {
-            let line = line?;
-            if !serde_json::from_str(&line).is_ok_and(|Named { name }| wanted(&name)) {
-                continue;
-            }
-            bytes += line.len();
-            lines.push_back(line);
-            while lines.len() > most || (bytes > ANSWER && lines.len() > 1) {
-                bytes -= lines.pop_front().map_or(0, |line| line.len());
-            }
+    each(files, |line| {
+        if !serde_json::from_slice(line).is_ok_and(|Named { name }| wanted(&name)) {
+            return;
         }
+        bytes += line.len();
+        lines.push_back(line.to_vec());
+        while lines.len() > most || (bytes > ANSWER && lines.len() > 1) {
+            bytes -= lines.pop_front().map_or(0, |line| line.len());
+        }
+    })?;
+    Ok(lines.iter().rev().filter_map(|line| serde_json::from_slice(line).ok()).collect())
+}
+
+/// Reads the lines of these files, each once. One that is longer than any change is left out.
+fn each(files: Vec<File>, mut read: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut before: HashSet<u64> = HashSet::new();
+    let hashes = RandomState::new();
+    for file in files {
+        let (mut file, mut line) = (BufReader::new(file), Vec::new());
+        let mut own = Vec::new();
+        while file.by_ref().take(LINE + 1).read_until(b'\n', &mut line)? > 0 {
+            if line.pop_if(|last| *last == b'\n').is_some() {
+                let hash = hashes.hash_one(&line);
+                if !before.contains(&hash) {
+                    read(&line);
+                }
+                own.push(hash);
+            } else {
+                file.skip_until(b'\n')?;
+            }
+            line.clear();
+        }
+        before.extend(own);
     }
-    Ok(lines.iter().rev().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    Ok(())
 }
 
 /// What tells the rule of a change.

@@ -68,16 +68,19 @@ pub(in crate::serve) struct Done {
 }
 
 impl Keeper {
-    /// Opens the file of rules and its log. Returns the rules too.
-    pub(in crate::serve) fn open(path: &Path) -> Result<(Self, Contents), StoreError> {
+    /// Opens the file of rules and its log. Returns the rules too, or why they cannot be read.
+    pub(in crate::serve) fn open(path: &Path) -> Result<(Self, Result<Contents, StoreError>), StoreError> {
         let (local, contents) = Local::open(path)?;
         Ok((Self(Box::new(local)), contents))
     }
 
     /// Opens a file that is a copy of the rules of a fleet. Returns the rules too.
-    pub(in crate::serve) fn in_fleet(path: &Path, member: Member) -> Result<(Self, Contents), StoreError> {
+    pub(in crate::serve) fn in_fleet(
+        path: &Path,
+        member: Member,
+    ) -> Result<(Self, Result<Contents, StoreError>), StoreError> {
         let (shared, contents) = Joined::open(path, member)?;
-        Ok((Self(Box::new(shared)), contents))
+        Ok((Self(Box::new(shared)), Ok(contents)))
     }
 }
 
@@ -101,7 +104,7 @@ impl Book {
             Some(Keeper(store)) => store.known().map_err(|error| error.to_string())?,
             None => Contents::default(),
         };
-        let all = InForce::new(Arc::new(operators), contents)?;
+        let all = self.in_force().next(Arc::new(operators), contents)?;
         let count = all.count();
         if let Some(Keeper(store)) = &mut *keeper {
             store.leave_out(&all);
@@ -130,7 +133,7 @@ impl Book {
 
     fn catch_up(&self, store: &mut dyn Store) -> Result<(), StoreError> {
         let Some(contents) = store.news()? else { return Ok(()) };
-        match InForce::new(self.in_force().operators(), contents) {
+        match self.in_force().next(self.in_force().operators(), contents) {
             Ok(next) => {
                 store.settle(Ok(()));
                 store.leave_out(&next);
@@ -165,7 +168,8 @@ impl Book {
             return Err(RuleError::Operators(name.clone()));
         }
         self.catch_up(store)?;
-        let now = InForce::new(self.in_force().operators(), store.known()?).map_err(RuleError::Unwritable)?;
+        let now = self.in_force();
+        let now = now.next(now.operators(), store.known()?).map_err(RuleError::Unwritable)?;
         let (current, old) = now.kept(name).unzip();
         let current = current.flatten();
         if current.is_none() && keys.is_none() {
@@ -184,7 +188,7 @@ impl Book {
         let (token, address, at) = (&*author.token, author.address, Timestamp::now());
         let (old_version, undoes, new) = (current, *undoes, keys.as_ref());
         let entry = Entry { at, server: None, token, address, action, name, old_version, version, undoes, old, new };
-        store.write(Write { name, expected: current, version, keys: new }, &entry)?;
+        store.write(Write { name, expected: current, version, keys: new }, &entry, next.teams())?;
         store.leave_out(&next);
         self.put(next);
         Ok(Done { version })
@@ -209,7 +213,7 @@ impl Book {
     pub(super) fn last_changes(&self) -> Result<ReadLog, RuleError> {
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Keeper(store)) = &*keeper else { return Err(RuleError::NoStore) };
-        Ok(store.log()?)
+        Ok(store.log(self.in_force().teams())?)
     }
 
     fn put(&self, next: InForce) {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use ratelimit_base::files::{
-    guarded as file,
+    damaged, guarded as file,
     lock::{self, FileLock},
 };
 
@@ -100,6 +100,14 @@ impl FileStore {
         }
         replace(&newest, contents)?;
         Ok(newest)
+    }
+
+    /// Gives a file that cannot be read another name, in place of one of before. Returns in words what became of it.
+    pub(super) fn set_damaged_aside(&self) -> String {
+        match damaged::set_aside(&self.path) {
+            Ok(aside) => format!("it has the name {} now", aside.display()),
+            Err(error) => format!("it cannot get another name: {error}"),
+        }
     }
 
     /// Returns the path.

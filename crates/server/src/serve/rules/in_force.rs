@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ratelimit_limiter::{MEMORY, Rule};
 
+use super::teams::Teams;
 use crate::config::{
     MOST_RULES, Requests, is_reserved,
     stored::{Contents, Stored},
@@ -19,12 +20,44 @@ pub(in crate::serve) struct Operators {
     rules: Vec<Rule>,
     keys: BTreeMap<String, Keys>,
     attributes: Vec<String>,
+    /// Who writes rules, as the operator says.
+    teams: Teams,
 }
 
 impl Operators {
     pub(in crate::serve) fn of(requests: Requests) -> Self {
-        let Requests { rules, keys, attributes, .. } = requests;
-        Self { rules, keys, attributes }
+        let Requests { rules, keys, attributes, tokens, users, .. } = requests;
+        Self { rules, keys, attributes, teams: Teams::of(&tokens, &users) }
+    }
+
+    /// Returns whether there are any rules.
+    pub(in crate::serve) fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+    }
+}
+
+/// What a team has of its budget.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    rules: usize,
+    /// Rules without a number of clients, which share the memory of the team.
+    sharing: usize,
+    /// Bytes of the fewest clients of these rules.
+    least: usize,
+    /// Bytes of the rules with a number of clients.
+    own: usize,
+}
+
+impl Used {
+    fn add(&mut self, rule: &Rule) {
+        self.rules += 1;
+        match rule.own_memory() {
+            Some(own) => self.own = self.own.saturating_add(own),
+            None => {
+                self.sharing += 1;
+                self.least = self.least.saturating_add(rule.least_memory());
+            }
+        }
     }
 }
 
@@ -59,23 +92,41 @@ pub(in crate::serve) struct InForce {
 }
 
 impl InForce {
-    /// Returns the rules of both. Fails with all problems in one line. Rules of a fleet can fit another server and not this
-    /// one, which leaves them out. A stored rule with a reserved name is left out too, so that the server starts.
-    pub(in crate::serve) fn new(operators: Arc<Operators>, contents: Contents) -> Result<Self, String> {
+    /// Returns the rules of both, as a server has them that starts. No rule of a caller keeps it from that: those with a
+    /// problem are left out.
+    pub(in crate::serve) fn at_start(operators: Arc<Operators>, contents: Contents) -> Result<Self, String> {
+        Self::without(operators, contents, |_, _| true)
+    }
+
+    /// Returns the rules after these with other ones of both. What these leave out, and has not changed, they leave out too.
+    pub(super) fn next(&self, operators: Arc<Operators>, contents: Contents) -> Result<Self, String> {
+        let is_known = |name: &str, stored: &Stored| self.left_out.get(name).is_some_and(|(known, _)| known == stored);
+        Self::without(operators, contents, is_known)
+    }
+
+    /// Fails with all problems in one line. Rules of a fleet can fit another server and not this one, which leaves them out. A
+    /// stored rule with a reserved name is left out too.
+    fn without(
+        operators: Arc<Operators>,
+        contents: Contents,
+        may_leave_out: impl Fn(&str, &Stored) -> bool,
+    ) -> Result<Self, String> {
         // Those of an engine can be any number.
-        if operators.rules.len() + contents.rules.len() > MOST_RULES {
-            return Err(too_many());
+        if contents.rules.len() > MOST_RULES {
+            let count = contents.rules.len();
+            return Err(format!("at most {MOST_RULES} rules of callers are possible, and there are {count}"));
         }
         let mut all = Self { operators, version: contents.version, ..Self::default() };
         let is_of_fleet = contents.fleet.is_some();
         for (name, stored) in contents.rules {
             match all.read_stored(&name, &stored.keys) {
                 Ok(rule) => drop(all.stored.insert(name, (stored, rule))),
-                Err(problem) if is_of_fleet || is_reserved(&name) => drop(all.left_out.insert(name, (stored, problem))),
+                Err(problem) if is_of_fleet || is_reserved(&name) || may_leave_out(&name, &stored) => {
+                    drop(all.left_out.insert(name, (stored, problem)));
+                }
                 Err(problem) => return Err(problem),
             }
         }
-        all.check()?;
         Ok(all)
     }
 
@@ -88,7 +139,7 @@ impl InForce {
                 check_length(keys)?;
                 let rule = all.read(name, keys)?;
                 all.stored.insert(name.to_owned(), (Stored { version, keys: keys.clone() }, rule));
-                all.check()?;
+                all.check(self, name)?;
             }
             None => drop(all.stored.remove(name)),
         }
@@ -106,22 +157,57 @@ impl InForce {
         written::read(name, keys, &self.operators.attributes).map_err(|problems| problems.join("; "))
     }
 
-    /// Checks what only all rules together can break.
-    fn check(&self) -> Result<(), String> {
-        if self.len() > MOST_RULES {
-            return Err(too_many());
+    /// Checks that a team has room for a rule that it has just written. What a team has already stays, also if the operator
+    /// has made the room smaller since.
+    fn check(&self, before: &Self, name: &str) -> Result<(), String> {
+        let team = self.operators.teams.of_rule(name);
+        let (all, mut was) = (self.used(), before.used());
+        let (used, was) = (all.get(&team).copied().unwrap_or_default(), was.remove(&team).unwrap_or_default());
+        let (parts, memory) = (self.parts(), self.memory_of_team());
+        let most = (MOST_RULES / parts).max(1);
+        if used.rules > was.rules && (used.rules > most || self.stored.len() > MOST_RULES) {
+            return Err(format!("at most {most} rules of this scope are possible: delete one first"));
         }
-        // Callers share the memory of the server. An operator may give its own rules more.
-        let own = self.stored.values().filter_map(|(_, rule)| rule.own_memory());
-        if own.fold(0, usize::saturating_add) > MEMORY {
-            let most = MEMORY >> 20;
-            return Err(format!("clients: all rules of callers with this key may take {most} MiB: give fewer clients"));
+        if used.own > was.own && used.own > memory {
+            let most = memory >> 20;
+            return Err(format!(
+                "clients: all rules of this scope with this key may take {most} MiB: give fewer clients"
+            ));
+        }
+        if used.least > was.least && used.least > memory {
+            let most = memory >> 20;
+            return Err(format!(
+                "limits: all rules of this scope may take {most} MiB, and each has 64 clients at least: delete one \
+                 first, or choose another algorithm than sliding-log"
+            ));
         }
         Ok(())
     }
 
-    fn len(&self) -> usize {
-        self.operators.rules.len() + self.stored.len()
+    /// Returns into how many parts the rules and the memory of callers are divided. What callers change has no influence: a
+    /// rule that no token may write any more was there before.
+    fn parts(&self) -> usize {
+        let Operators { teams, .. } = &*self.operators;
+        let has_others = self.stored.keys().any(|name| teams.of_rule(name).is_none());
+        (teams.count() + usize::from(has_others)).max(1)
+    }
+
+    fn memory_of_team(&self) -> usize {
+        MEMORY / self.parts()
+    }
+
+    fn used(&self) -> BTreeMap<Option<usize>, Used> {
+        let mut used: BTreeMap<_, Used> = BTreeMap::new();
+        for (name, (_, rule)) in &self.stored {
+            used.entry(self.operators.teams.of_rule(name)).or_default().add(rule);
+        }
+        used
+    }
+
+    /// Returns the rules of callers in force, as they are kept.
+    #[cfg(test)]
+    pub(super) fn stored_rules(&self) -> BTreeMap<String, Stored> {
+        self.stored.iter().map(|(name, (stored, _))| (name.clone(), stored.clone())).collect()
     }
 
     /// Returns how many rules there are.
@@ -132,11 +218,16 @@ impl InForce {
     }
 
     /// Returns all rules, those of the operator first. Those of the operator together have as much memory as one, and so have
-    /// those of callers. So callers take no memory from rules of the operator.
+    /// those of callers, of which each team has its part. So nobody takes memory from rules of others.
     pub(in crate::serve) fn rules(&self) -> Vec<Rule> {
-        let own = self.operators.rules.iter().map(|rule| (rule, self.operators.rules.len()));
-        let stored = self.stored.values().map(|(_, rule)| (rule, self.stored.len()));
-        own.chain(stored).map(|(rule, count)| rule.clone().with_memory(MEMORY / count)).collect()
+        let own = self.operators.rules.iter().map(|rule| rule.clone().with_memory(MEMORY / self.operators.rules.len()));
+        let (used, memory) = (self.used(), self.memory_of_team());
+        let stored = self.stored.iter().map(|(name, (_, rule))| {
+            let used = used.get(&self.operators.teams.of_rule(name)).copied().unwrap_or_default();
+            let rest = memory.saturating_sub(used.least) / used.sharing.max(1);
+            rule.clone().with_memory(rule.least_memory().saturating_add(rest))
+        });
+        own.chain(stored).collect()
     }
 
     /// Returns the names, versions and keys of all rules. A rule of the operator has no version.
@@ -190,6 +281,11 @@ impl InForce {
         self.version
     }
 
+    /// Returns who writes rules, as the operator says.
+    pub(super) fn teams(&self) -> &Teams {
+        &self.operators.teams
+    }
+
     /// Returns the operator's rules.
     pub(super) fn operators(&self) -> Arc<Operators> {
         Arc::clone(&self.operators)
@@ -214,10 +310,6 @@ fn check_length(keys: &Keys) -> Result<(), String> {
         return Err(format!("the rule has {length} bytes, at most {RULE} are possible: give it fewer values"));
     }
     Ok(())
-}
-
-fn too_many() -> String {
-    format!("at most {MOST_RULES} rules for requests are possible: delete one first")
 }
 
 #[cfg(test)]
@@ -254,7 +346,7 @@ mod tests {
             let rules = of_callers.iter().enumerate().map(stored).collect();
             let operators = Operators::of(requests::parse(&text).unwrap());
             let contents = Contents { version: 1, fleet: None, rules };
-            InForce::new(Arc::new(operators), contents).unwrap().count().in_words(" in force")
+            InForce::at_start(Arc::new(operators), contents).unwrap().count().in_words(" in force")
         };
         assert_eq!(count(&[false], &[]), "1 rule in force");
         assert_eq!(count(&[false, false], &[]), "2 rules in force");

@@ -1,6 +1,6 @@
 //! The store of rules of callers in a fleet: reads the engine, and writes changes to it.
 
-use std::path::Path;
+use std::{cmp::Reverse, path::Path};
 
 use ratelimit_base::{notify::journal::Level, text::excerpt::message};
 use ratelimit_fleet::{
@@ -8,14 +8,17 @@ use ratelimit_fleet::{
     kept::{followed::News, rules::REQUESTS},
 };
 use ratelimit_protocol::fleet::Version;
+use serde_json::Value;
 
 use super::{
+    audit::ANSWER,
     entry::Entry,
     in_force::InForce,
     problem::few_of,
     restore,
     shared::{Member, NONSENSE, Shared, random, tell},
     store::{ReadLog, Store, StoreError, Write},
+    teams::Teams,
 };
 use crate::config::stored::{self, Contents};
 
@@ -86,25 +89,40 @@ impl Store for Joined {
         Ok(shared.known.clone())
     }
 
-    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
+    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>, teams: &Teams) -> Result<(), StoreError> {
         let Self(shared) = self;
         let engine = shared.engine()?;
         restore::may_begin(shared)?;
         let mut next = write.applied_to(&shared.known)?;
         next.fleet.get_or_insert_with(random);
-        shared.put(&engine, next, entry)
+        shared.put(&engine, next, entry, teams)
     }
 
-    fn log(&self) -> Result<ReadLog, StoreError> {
+    fn log(&self, teams: &Teams) -> Result<ReadLog, StoreError> {
         let Self(shared) = self;
         let unread = |error: &str| StoreError::Unreachable(format!("the log of changes cannot be read: {error}"));
         let engine = shared.engine().map_err(|_| unread("the engine of the fleet does not answer"))?;
         let (store, runtime) = (shared.followed.store().clone(), shared.member.runtime.clone());
+        let parts = teams.parts();
         Ok(Box::new(move |most, wanted| {
-            let texts = runtime.block_on(store.texts(&engine, REQUESTS.logged));
-            let texts = texts.map_err(|error| unread(&error.to_string()))?;
-            let all = texts.iter().filter_map(|text| serde_json::from_str::<serde_json::Value>(text).ok());
-            Ok(all.filter(|entry| entry["name"].as_str().is_some_and(wanted)).take(most).collect())
+            let mut all = Vec::new();
+            for part in &parts {
+                let texts = runtime.block_on(store.texts(&engine, part, REQUESTS.logged));
+                for text in texts.map_err(|error| unread(&error.to_string()))? {
+                    let Ok(entry) = serde_json::from_str::<Value>(&text) else { continue };
+                    if entry["name"].as_str().is_some_and(wanted) {
+                        all.push((entry["version"].as_u64(), text.len(), entry));
+                    }
+                }
+            }
+            // Each part has its newest ones first.
+            all.sort_by_key(|(version, ..)| Reverse(*version));
+            let mut bytes = 0;
+            let fits = |(_, length, _): &(_, usize, _)| {
+                bytes += length;
+                bytes <= ANSWER
+            };
+            Ok(all.into_iter().take(most).take_while(fits).map(|(.., entry)| entry).collect())
         }))
     }
 }

@@ -10,9 +10,10 @@ use ratelimit_base::{
 use super::{
     audit::{self, Audit},
     entry::Entry,
-    file::{FileStore, beside},
+    file::FileStore,
     in_force::InForce,
     store::{ReadLog, Store, StoreError, Write},
+    teams::Teams,
 };
 use crate::config::stored::Contents;
 
@@ -25,12 +26,12 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Takes a file, which need not exist, for this server. Returns its rules too.
-    pub(super) fn open(path: &Path) -> Result<(Self, Contents), StoreError> {
+    /// Takes a file, which need not exist, for this server. Returns its rules too, or why they cannot be read.
+    pub(super) fn open(path: &Path) -> Result<(Self, Result<Contents, StoreError>), StoreError> {
         let file = FileStore::open(path)?;
-        let contents = file.read()?;
-        let audit = Audit::open(path, contents.version, contents.fleet.is_some())
-            .map_err(|error| StoreError::Unusable(format!("{}: {error}", beside(path, "log").display())))?;
+        let contents = file.read();
+        let own = contents.as_ref().ok().filter(|contents| contents.fleet.is_none());
+        let audit = Audit::open(path, own.map(|contents| contents.version));
         Ok((Self { file, audit, left_out: BTreeSet::new() }, contents))
     }
 }
@@ -53,8 +54,8 @@ impl Store for Local {
         self.audit.version()
     }
 
-    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>) -> Result<(), StoreError> {
-        let added = self.audit.add(entry);
+    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>, teams: &Teams) -> Result<(), StoreError> {
+        let added = self.audit.add(entry, teams);
         let added = added.map_err(|error| StoreError::Unusable(format!("the log of changes: {error}")))?;
         self.file.write(write).inspect_err(|_| {
             // At the next start, the log would say otherwise that this change is undone.
@@ -62,7 +63,7 @@ impl Store for Local {
         })
     }
 
-    fn log(&self) -> Result<ReadLog, StoreError> {
+    fn log(&self, _: &Teams) -> Result<ReadLog, StoreError> {
         let unread = |error: std::io::Error| StoreError::Unusable(format!("the log of changes: {error}"));
         let files = self.audit.files().map_err(unread)?;
         Ok(Box::new(move |most, wanted| audit::last(files, most, wanted).map_err(unread)))

@@ -13,6 +13,7 @@ mod problem;
 mod restore;
 mod shared;
 mod store;
+mod teams;
 
 pub(in crate::serve) use self::{
     book::{Author, Book, Change, Done, Keeper},
@@ -21,6 +22,7 @@ pub(in crate::serve) use self::{
     in_force::{InForce, Operators, RULE},
     problem::{Problem, few_of},
     shared::Member,
+    store::StoreError,
 };
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::{
     problem::few_of,
     shared::{HIGH, Shared, random, tell},
     store::StoreError,
+    teams::Teams,
 };
 use crate::config::stored::{Contents, Stored};
 
@@ -93,7 +94,7 @@ fn write_all(shared: &mut Shared, engine: &Engine, action: &'static str, next: C
         old: None,
         new: None,
     };
-    let outcome = shared.put(engine, next, &entry);
+    let outcome = shared.put(engine, next, &entry, &Teams::default());
     match &outcome {
         Ok(()) => shared.unrestored.is_gone("the rules of callers are in the engine again"),
         // Another server was first.

@@ -22,7 +22,7 @@ use ratelimit_fleet::{
 use ratelimit_protocol::fleet::Version;
 use tokio::runtime::Handle;
 
-use super::{entry::Entry, file::FileStore, problem::Problem, store::StoreError};
+use super::{entry::Entry, file::FileStore, problem::Problem, store::StoreError, teams::Teams};
 use crate::{
     config::stored::{self, Contents},
     serve::in_fleet::{InFleet, Link, SharedRules},
@@ -81,7 +81,11 @@ impl Shared {
     /// Takes a file, which need not exist, for this server. Returns its rules too.
     pub(super) fn open(path: &Path, member: Member) -> Result<(Self, Contents), StoreError> {
         let copy = FileStore::open(path)?;
-        let known = copy.read()?;
+        let known = copy.read().unwrap_or_else(|error| {
+            let aside = copy.set_damaged_aside();
+            tell(Level::Error, &format!("{error}: {aside}: no rule of callers is in force until the engine answers"));
+            Contents::default()
+        });
         let followed = Followed::from(rules::Store::of(&REQUESTS), version(&known));
         let shared = Self {
             member,
@@ -134,7 +138,13 @@ impl Shared {
     }
 
     /// Writes all rules in place of those that the engine had last.
-    pub(super) fn put(&mut self, engine: &Engine, next: Contents, entry: &Entry<'_>) -> Result<(), StoreError> {
+    pub(super) fn put(
+        &mut self,
+        engine: &Engine,
+        next: Contents,
+        entry: &Entry<'_>,
+        teams: &Teams,
+    ) -> Result<(), StoreError> {
         if !self.is_possible(&next) {
             let advice = "delete {rl:m}:checks in the engine: servers write their rules again, with new versions";
             return Err(StoreError::Unusable(format!("version {} is the last one: {advice}", self.known.version)));
@@ -149,8 +159,8 @@ impl Shared {
         let logged = serde_json::to_string(&entry).unwrap_or_default();
         let mark = self.followed.seen().cloned().unwrap_or_default();
         let version = Version { version: next.version, text };
-        let author = [entry.token, entry.action];
-        let call = self.followed.store().change(engine, &mark, &version, author, &logged);
+        let (author, part) = ([entry.token, entry.action], teams.part(entry.name));
+        let call = self.followed.store().change(engine, &mark, &version, author, (&logged, &part));
         match self.member.runtime.block_on(call) {
             Ok(true) => {
                 self.take(version, next);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{entry::Entry, in_force::InForce};
+use super::{entry::Entry, in_force::InForce, teams::Teams};
 use crate::config::{
     stored::{Contents, Stored},
     written::Keys,
@@ -74,9 +74,10 @@ pub(super) trait Store: Send {
         0
     }
 
-    /// Writes or deletes one rule if its version is still the expected one. After a failure, nothing is changed.
-    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>) -> Result<(), StoreError>;
+    /// Writes or deletes one rule if its version is still the expected one. After a failure, nothing is changed. Each of the
+    /// teams has its part of the log.
+    fn write(&mut self, write: Write<'_>, entry: &Entry<'_>, teams: &Teams) -> Result<(), StoreError>;
 
     /// Returns what reads the log. Changes go on meanwhile.
-    fn log(&self) -> Result<ReadLog, StoreError>;
+    fn log(&self, teams: &Teams) -> Result<ReadLog, StoreError>;
 }

@@ -1,5 +1,8 @@
 //! Changes of rules, with files on a real disk.
 
+mod budgets;
+mod damaged;
+
 use std::{
     fs::{self, OpenOptions},
     io::Write as _,
@@ -54,9 +57,15 @@ type Names = Arc<Mutex<Vec<String>>>;
 
 /// A book, and the names of the rules that it has put in force.
 fn open(path: &Path) -> Result<(Book, Names), String> {
+    open_for(path, OPERATORS)
+}
+
+/// Opens with the rules and tokens of this text.
+fn open_for(path: &Path, text: &str) -> Result<(Book, Names), String> {
     let (keeper, contents) = Keeper::open(path).map_err(|error| error.to_string())?;
-    let operators = Operators::of(requests::parse(OPERATORS).unwrap());
-    let in_force = InForce::new(Arc::new(operators), contents)?;
+    let operators = Operators::of(requests::parse(text).unwrap());
+    let contents = contents.map_err(|error| error.to_string())?;
+    let in_force = InForce::at_start(Arc::new(operators), contents)?;
     let names = Arc::new(Mutex::new(Vec::new()));
     let applied = Arc::clone(&names);
     let apply = move |rules: Vec<Rule>| {
@@ -139,7 +148,7 @@ fn rules_that_do_not_fit_together_are_refused() {
     // 64 bytes for each client.
     assert!(change(&book, "a", None, with_clients(1 << 22)).is_ok());
     let error = change(&book, "b", None, with_clients(64)).unwrap_err().to_string();
-    assert_eq!(error, "clients: all rules of callers with this key may take 256 MiB: give fewer clients");
+    assert_eq!(error, "clients: all rules of this scope with this key may take 256 MiB: give fewer clients");
     let error = write(&book, "c", None, "often").unwrap_err().to_string();
     assert!(error.starts_with("limits: \"often\": expected requests per s"), "{error}");
     assert!(matches!(book.check("all", &keys("1/s")), Err(RuleError::Operators(_))));
@@ -154,7 +163,7 @@ fn rules_of_callers_take_no_memory_from_those_of_the_operator() {
     let clients = |count: u64| {
         let stored = |number| (format!("rule-{number}"), Stored { version: 1, keys: keys("1/s") });
         let contents = Contents { version: 1, fleet: None, rules: (0..count).map(stored).collect() };
-        let rules = InForce::new(Arc::clone(&operators), contents).unwrap().rules();
+        let rules = InForce::at_start(Arc::clone(&operators), contents).unwrap().rules();
         rules.iter().map(Rule::clients).collect::<Vec<_>>()
     };
     let alone = clients(0)[0];
@@ -267,7 +276,7 @@ fn a_change_that_a_killed_server_has_only_logged_is_undone_in_the_log() {
 #[test]
 fn a_log_begins_a_new_file_and_keeps_one_older_one() {
     let folder = Folder::new();
-    let mut audit = audit::Audit::open(&folder.rules(), 0, false).unwrap();
+    let mut audit = audit::Audit::open(&folder.rules(), Some(0));
     audit.limit(2_000);
     let rule = keys("1/s");
     for version in 1..100 {
@@ -284,7 +293,7 @@ fn a_log_begins_a_new_file_and_keeps_one_older_one() {
             old: Some(&rule),
             new: Some(&rule),
         };
-        audit.add(&entry).unwrap();
+        audit.add(&entry, &teams::Teams::default()).unwrap();
     }
     let size = |path: &Path| fs::metadata(path).unwrap().len();
     assert!(size(&folder.log()) <= 2_000 && size(&folder.0.join("rules.toml.log.1")) <= 2_000);

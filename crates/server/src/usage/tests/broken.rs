@@ -28,7 +28,6 @@ fn a_file_of_something_else_or_of_a_later_version_is_refused_and_not_changed() {
         fs::write(&path, &bytes).unwrap();
         let errors = [stage.writer().write(NOON).unwrap_err(), Reader::open(&path).unwrap_err()];
         for error in errors {
-            assert!(error.is_wrong_file());
             assert_eq!(error.to_string(), format!("{}: {expected}", path.display()));
         }
         assert!(fs::read(&path).unwrap() == bytes, "{expected}");
@@ -51,7 +50,7 @@ fn a_locked_file_keeps_usage_in_memory_until_it_is_free() {
     for _ in 0..2 {
         stage.ask("17", 1, NOON);
         let error = writer.write(NOON).unwrap_err();
-        assert!(!error.is_wrong_file() && error.to_string().ends_with("database is locked"), "{error}");
+        assert!(error.to_string().ends_with("database is locked"), "{error}");
     }
     other.execute_batch("ROLLBACK").unwrap();
     writer.write(NOON).unwrap();
@@ -106,4 +105,45 @@ fn a_file_that_its_server_has_closed_is_one_file_that_can_be_read_alone() {
     assert_eq!(names, ["usage.db"]);
     // Bytes 18 and 19 of the format are 1 without a log, which a reader would have to create.
     assert_eq!(fs::read(stage.settings().path).unwrap()[18..20], [1, 1]);
+}
+
+#[test]
+fn a_damaged_file_gets_another_name_and_usage_goes_on_in_a_new_one() {
+    // The first page, the rest, the beginning of the tables, and a single byte.
+    for (number, damage) in [0..4_096, 4_096..usize::MAX, 100..200, 0..1].into_iter().enumerate() {
+        let stage = Stage::new(100);
+        let path = stage.settings().path;
+        let mut writer = stage.writer();
+        assert!((0..100).all(|user| stage.ask(&user.to_string(), 1, NOON)));
+        writer.write(NOON).unwrap();
+        drop(writer);
+        let mut bytes = fs::read(&path).unwrap();
+        let end = damage.end.min(bytes.len());
+        bytes[damage.start..end].fill(if number % 2 == 0 { 0 } else { 0xab });
+        fs::write(&path, &bytes).unwrap();
+        fs::write(stage.folder.join("usage.db-wal"), "of the damaged file").unwrap();
+        stage.ask("17", 1, NOON + HOUR);
+        let mut writer = stage.writer();
+        let aside = writer.write(NOON + HOUR).unwrap();
+        assert_eq!(aside, Some(stage.folder.join("usage.db.damaged")), "{number}");
+        assert_eq!(stage.of("17", Step::Hour), [(NOON + HOUR, [1, 1, 0])], "{number}");
+        assert_eq!(writer.write(NOON + HOUR).unwrap(), None);
+    }
+}
+
+#[test]
+fn files_that_are_damaged_again_and_again_leave_one() {
+    let stage = Stage::new(100);
+    let path = stage.settings().path;
+    for round in 0..3 {
+        stage.ask("17", 1, NOON + round * HOUR);
+        stage.writer().write(NOON).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[..4_096].fill(0);
+        fs::write(&path, bytes).unwrap();
+        assert!(stage.writer().write(NOON + HOUR).unwrap().is_some());
+    }
+    let mut names: Vec<_> = fs::read_dir(&stage.folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["usage.db", "usage.db.damaged"]);
 }

@@ -76,3 +76,17 @@ fn an_address_finds_its_prefix_and_a_prefix_its_addresses() {
     }
     assert!("ip=here".parse::<Pair>().is_err() && "user".parse::<Pair>().is_err() && "=17".parse::<Pair>().is_err());
 }
+
+#[test]
+fn a_client_of_many_attributes_has_a_name_of_bounded_length_that_no_other_has() {
+    let name = |last: &str| {
+        let values: Vec<_> = (0..62).map(|number| (format!("a{number}"), "x".repeat(100))).collect();
+        stored(values.iter().map(|(name, value)| (&**name, &**value)).chain([("user", last)]))
+    };
+    let (first, second) = (name("1"), name("2"));
+    assert!(first != second && first.len() <= 512 && second.len() <= 512, "{first}");
+    let client = pairs(&first);
+    assert!(pair(&format!("a0={}", "x".repeat(100))).is_of(&client));
+    let (further, hash) = client.last().unwrap();
+    assert_eq!((further.as_str(), hash.len()), ("…", 32));
+}

@@ -179,3 +179,29 @@ fn threads_lose_nothing_while_the_file_is_written() {
     let sum: u64 = (0..50).map(|user| stage.of(&user.to_string(), Step::Day)[0].1[0]).sum();
     assert_eq!(sum, 20_000);
 }
+
+#[test]
+fn clients_with_the_longest_names_do_not_make_the_file_larger_than_its_bound() {
+    let stage = Stage::new(100);
+    let names: Vec<_> = (0..32).map(|number| format!("attribute-{number:02}")).collect();
+    let limit = Limit::new(Rate { amount: 100, period: HOUR * 1_000_000_000 }, None, Algorithm::FixedWindow).unwrap();
+    let limiter = Limiter::new([Rule::new("create", [limit]).unwrap().by(names.clone())], [1, 2]);
+    let settings = UsageFile { rows: 1_000, ..stage.settings() };
+    let mut writer = Writer::new(Arc::clone(&stage.recorder), settings.clone());
+    for hour in 0..15 {
+        for client in 0..110 {
+            let value = |number| format!("{hour}-{client}-{number}-{}", "x".repeat(110));
+            let values: Vec<_> = (0..32).map(value).collect();
+            let attributes: Vec<_> = names.iter().map(String::as_str).zip(values.iter().map(String::as_str)).collect();
+            let record = &mut stage.recorder.at(NOON + hour * HOUR);
+            limiter.check_and_record(&attributes[..], 1, (NOON + hour * HOUR) * 1_000_000_000, record);
+        }
+        writer.write(NOON + hour * HOUR).unwrap();
+        let bytes = fs::metadata(&settings.path).unwrap().len();
+        assert!(bytes <= 512 * 1_000, "{bytes} bytes after {hour} hours");
+    }
+    let (rows, clients) = size(&stage);
+    assert!(rows == clients && rows >= 200, "{rows} {clients}");
+    drop(writer);
+    assert!(fs::metadata(&settings.path).unwrap().len() <= 512 * 1_000);
+}

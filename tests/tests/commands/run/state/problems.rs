@@ -36,9 +36,14 @@ fn a_file_that_cannot_be_used_is_reported_in_one_line() {
         assert_eq!(line, format!("ratelimit: starting without the state: {}: {problem}", state.display()));
         let line = daemon.line();
         assert!(line.ends_with("in force, rules: 2 set, 0 deleted, 0 unchanged; attached to eth0"), "{line}");
-        let is_other = !content.starts_with(&good.as_bytes()[..30]);
+        let is_damaged = content == garbage;
+        let is_other = !is_damaged && !content.starts_with(&good.as_bytes()[..30]);
+        let aside = state.with_file_name("state.damaged");
         daemon.process.signal(Signal::TERM);
-        if is_other {
+        if is_damaged {
+            let expected = format!("ratelimit: the state file was damaged, and has the name {} now", aside.display());
+            assert_eq!(daemon.line(), expected);
+        } else if is_other {
             let reason = "is not a state file, and is not replaced: delete it, or write another path into [state]";
             assert_eq!(daemon.line(), format!("ratelimit: {NOT_WRITTEN}: {}: {reason}", state.display()));
         }
@@ -46,6 +51,7 @@ fn a_file_that_cannot_be_used_is_reported_in_one_line() {
         // The next file is good, unless there is another one.
         let after = fs::read(&state).unwrap();
         assert!(if is_other { after == content } else { after.starts_with(&good.as_bytes()[..44]) });
+        assert!(!is_damaged || fs::read(&aside).unwrap() == content);
         ratelimit.ok("detach --all");
     }
 }

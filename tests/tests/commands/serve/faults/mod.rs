@@ -9,6 +9,7 @@ mod http2;
 mod large;
 mod slow;
 mod unread;
+mod usage;
 
 use std::{
     fs,

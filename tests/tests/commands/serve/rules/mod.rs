@@ -1,6 +1,7 @@
 //! Rules that callers change while the server runs.
 
 mod survival;
+mod teams;
 
 use std::{
     fs,
@@ -158,7 +159,7 @@ fn a_bad_rule_gets_one_line_with_its_key_and_changes_nothing() {
         ("set a --limits 3/m,5/h --burst 3", "burst: 3: several limits have different bursts"),
         ("set A --limits 3/m", "name: \"A\": expected 1 to 64 small letters"),
         ("set create-url --limits 3/m", "create-url is a rule of the file of this server: change it there"),
-        ("set a --limits 3/m --clients 9000000", "clients: all rules of callers with this key may take 256 MiB"),
+        ("set a --limits 3/m --clients 9000000", "clients: all rules of this scope with this key may take 128 MiB"),
         ("set a --limits often --dry-run", "limits: "),
         ("set a --limits 3/m --version 7", "a has no version, because it does not exist"),
         ("get a", "there is no rule a"),

@@ -50,10 +50,31 @@ fn rules_of_callers_outlast_restarts_and_reloads_and_a_broken_file_of_them_chang
     server.end();
 
     let _ = kept.add("rules.toml", "version = 1\n[[check]]\nname = \"a\n");
+    // A start without a rule of the operator would limit nothing.
     let folder = Folder::new();
-    folder.write(&serve::text(&folder.file().with_file_name("check.sock"), &file(&store(&kept))));
-    let error = Ratelimit::new(&sandbox).fails(&format!("serve -c {}", folder.file().display()));
+    let socket = folder.file().with_file_name("check.sock");
+    let text = serve::text(&socket, &file(&store(&kept)));
+    folder.write(text.split_once("\n[[check]]").unwrap().0);
+    let ratelimit = Ratelimit::new(&sandbox);
+    let words = format!("serve -c {}", folder.file().display());
+    let error = ratelimit.fails(&words);
     assert!(error.contains("rules.toml:3:"), "{error}");
+    // With one, that is in force, and no change replaces the file before somebody has mended it.
+    folder.write(&text);
+    let mut daemon = Daemon::by(&sandbox, ratelimit.command(&words));
+    let line = daemon.line();
+    assert!(line.starts_with("ratelimit: the rules of callers cannot be read: ") && line.contains(":3:"), "{line}");
+    assert!(daemon.line().contains(" by 1 rule"));
+    let mut changed = Changed { server: Server { daemon, socket, folder }, ratelimit, kept };
+    let error = changed.fails("set b --limits 1/s", ADMIN);
+    assert!(error.starts_with("ratelimit: nothing is changed: ") && error.contains("rules.toml:3:"), "{error}");
+    assert_eq!(changed.names(), ["create-url"]);
+    let _ = changed.kept.add("rules.toml", &good);
+    changed.server.daemon.process.signal(Signal::HUP);
+    assert_eq!(changed.server.daemon.line(), "ratelimit: 1 rule of the file and 1 of callers in force");
+    changed.ok("set b --limits 1/s", ADMIN);
+    assert_eq!(changed.names(), ["create-url", "a", "b"]);
+    changed.server.end();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod form;
 mod gate;
+mod own;
 mod sessions;
 
 pub(super) use self::{
