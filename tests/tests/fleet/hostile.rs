@@ -64,9 +64,8 @@ fn the_engine_is_the_first_server_of_a_list_that_can_write() {
         let error = connect(&[6380]).await.err().unwrap().to_string();
         assert_eq!(error, "it is a replica, which only reads: name its primary");
         let error = connect(&[6380, 6382]).await.err().unwrap().to_string();
-        let expected = format!(
-            "{VICTIM_IPV4}:6380: it is a replica, which only reads: name its primary; {VICTIM_IPV4}:6382: "
-        );
+        let expected =
+            format!("{VICTIM_IPV4}:6380: it is a replica, which only reads: name its primary; {VICTIM_IPV4}:6382: ");
         assert!(error.starts_with(&expected), "{error}");
     });
     drop(silent);

@@ -16,8 +16,8 @@ pub(super) const ADDRESSES: usize = 32;
 /// The most bytes that a host says about itself.
 pub(super) const SAYS: usize = 512;
 
-const MAGIC: [u8; 4] = *b"rlg1";
-const HEADER: usize = 41;
+const MAGIC: [u8; 4] = *b"rlg2";
+const HEADER: usize = 41 + ADDRESS;
 const RECORD: usize = 44;
 const ADDRESS: usize = 18;
 /// The most that a host may have counted. An infinite number would stay in a record forever.
@@ -37,6 +37,8 @@ pub(super) struct Header {
     pub(super) births: u32,
     /// The weight of the sender.
     pub(super) weight: f64,
+    /// The address of the sender on the way to the receiver. Unspecified if it does not know it.
+    pub(super) at: SocketAddr,
 }
 
 /// What a datagram is for.
@@ -85,6 +87,7 @@ impl Header {
         [self.from, self.to, self.number].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         bytes.extend(self.births.to_le_bytes());
         bytes.extend(self.weight.to_le_bytes());
+        write_address(self.at, &mut bytes);
         bytes
     }
 
@@ -97,8 +100,9 @@ impl Header {
         let (from, to, number) = (number()?, number()?, number()?);
         let births = u32::from_le_bytes(take(&mut rest)?);
         let weight = f64::from_le_bytes(take(&mut rest)?);
+        let at = read_address(&take(&mut rest)?);
         let is_sound = from != 0 && (0.01..=100.0).contains(&weight);
-        is_sound.then_some((Self { kind, from, to, number, births, weight }, rest))
+        is_sound.then_some((Self { kind, from, to, number, births, weight, at }, rest))
     }
 }
 
@@ -136,14 +140,7 @@ impl Hello {
         let says = if self.says.len() > SAYS { "" } else { &self.says };
         bytes.extend((says.len() as u16).to_le_bytes());
         bytes.extend(says.as_bytes());
-        for address in self.addresses.iter().take(ADDRESSES) {
-            let ip = match address.ip() {
-                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
-                IpAddr::V6(ip) => ip,
-            };
-            bytes.extend(ip.octets());
-            bytes.extend(address.port().to_le_bytes());
-        }
+        self.addresses.iter().take(ADDRESSES).for_each(|address| write_address(*address, bytes));
     }
 
     pub(super) fn read(mut bytes: &[u8]) -> Option<Self> {
@@ -153,14 +150,23 @@ impl Hello {
         if !rest.is_empty() || addresses.len() > ADDRESSES {
             return None;
         }
-        let address = |bytes: &[u8; ADDRESS]| {
-            let mut rest = &bytes[..];
-            let ip = Ipv6Addr::from(take::<16>(&mut rest)?).to_canonical();
-            Some(SocketAddr::new(ip, u16::from_le_bytes(take(&mut rest)?)))
-        };
         let says = str::from_utf8(says).ok()?.to_owned();
-        Some(Self { says, addresses: addresses.iter().filter_map(address).collect() })
+        Some(Self { says, addresses: addresses.iter().map(read_address).collect() })
     }
+}
+
+fn write_address(address: SocketAddr, bytes: &mut Vec<u8>) {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    bytes.extend(ip.octets());
+    bytes.extend(address.port().to_le_bytes());
+}
+
+fn read_address(bytes: &[u8; ADDRESS]) -> SocketAddr {
+    let [ip @ .., low, high] = bytes;
+    SocketAddr::new(Ipv6Addr::from(*ip).to_canonical(), u16::from_le_bytes([*low, *high]))
 }
 
 /// Takes bytes from the beginning.
@@ -177,7 +183,7 @@ mod tests {
     use super::*;
 
     fn header(kind: Kind) -> Header {
-        Header { kind, from: 7, to: 8, number: 9, births: 10, weight: 0.5 }
+        Header { kind, from: 7, to: 8, number: 9, births: 10, weight: 0.5, at: "10.0.0.7:7947".parse().unwrap() }
     }
 
     fn told(offered: f64, own: f32, level: f32) -> Told {

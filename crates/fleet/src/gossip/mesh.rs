@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr, UdpSocket as StdUdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket as StdUdpSocket},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -135,6 +135,18 @@ impl Shared {
         work(&mut state, self.begin.elapsed().as_secs_f64(), &mut send)
     }
 
+    /// Returns the address of this host on the way to another one.
+    fn local(&self, other: SocketAddr) -> Option<SocketAddr> {
+        if !self.address.ip().is_unspecified() {
+            return Some(SocketAddr::new(self.address.ip().to_canonical(), self.address.port()));
+        }
+        let any: IpAddr = if other.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = StdUdpSocket::bind((any, 0)).ok()?;
+        // Nothing is sent: the kernel selects a route.
+        socket.connect(other).ok()?;
+        Some(SocketAddr::new(socket.local_addr().ok()?.ip().to_canonical(), self.address.port()))
+    }
+
     /// Returns an address as a socket for both versions of IP needs it.
     fn mapped(&self, address: SocketAddr) -> SocketAddr {
         match address.ip() {
@@ -165,7 +177,7 @@ async fn greet(shared: Arc<Shared>) {
     greetings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         greetings.tick().await;
-        shared.with(State::tick);
+        shared.with(|state, now, send| state.tick(now, &|address| shared.local(address), send));
         shared.news.notify_waiters();
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! A host proves it by a datagram that names the session of its receiver. So what was recorded before a start of this
 //! host is worth nothing. What was recorded since then has a number that is not new.
+//!
+//! The source address of a datagram has no seal, so anybody on the way can change it. A datagram therefore names the
+//! address of its sender, and a host that is alive gets another address only by that name.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -30,6 +33,8 @@ const ANSWERS: f64 = 0.1;
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) address: SocketAddr,
+    /// Whether it has named this address.
+    is_named: bool,
     /// The highest number of its datagrams.
     number: u64,
     /// When the last new one arrived, in seconds.
@@ -42,6 +47,12 @@ pub(super) struct Peer {
 }
 
 impl Peer {
+    fn new(header: &Header, address: SocketAddr, now: f64) -> Self {
+        let (weight, counts) = (header.weight, Counts::of(header.births));
+        let (id, about) = Default::default();
+        Self { address, is_named: false, number: 0, heard: now, weight, id, about, counts }
+    }
+
     /// Returns its name, or its id if it has none.
     pub(super) fn name(&self) -> &str {
         if self.about.name.is_empty() { &self.id } else { &self.about.name }
@@ -56,8 +67,8 @@ impl Peer {
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     is_configured: bool,
-    /// Until when it counts as one of this host. A stranger can send back what this host has sent, so that is not for long.
-    own_until: f64,
+    /// The address of this host on the way to it, as the kernel tells. None if that is not known.
+    local: Option<SocketAddr>,
     /// Whether a host that has proved that it is there has told it, or is there. An answer to a recorded datagram must
     /// not become many.
     is_tried: bool,
@@ -66,6 +77,14 @@ struct Known {
     other_until: f64,
     /// Until when it is known, if it is not configured.
     until: f64,
+}
+
+impl Known {
+    /// Returns whether it is an address of this host. A stranger can send back what this host has sent, so that proves
+    /// nothing.
+    fn is_own(&self, address: SocketAddr) -> bool {
+        self.local == Some(address)
+    }
 }
 
 /// What a datagram means.
@@ -133,40 +152,46 @@ impl Peers {
     /// Takes the header of a datagram with a good seal.
     pub(super) fn hear(&mut self, header: &Header, address: SocketAddr, now: f64) -> Heard<'_> {
         if header.from == self.session {
-            self.addresses.entry(address).and_modify(|known| known.own_until = now + ALIVE);
             return Heard::Nothing;
         }
-        self.addresses.entry(address).and_modify(|known| known.own_until = 0.0);
         if header.to != self.session {
-            return self.stranger(header.from, address, now);
+            return self.stranger(header, address, now);
         }
+        let is_named = header.at == address;
         let is_first = !self.peers.contains_key(&header.from);
-        if is_first {
-            let is_old = self.gone.get(&header.from).is_some_and(|number| header.number <= *number);
-            // A host that has started again replaces itself.
-            let before = self.peers.iter().find(|(_, peer)| peer.address == address).map(|(session, _)| *session);
-            if is_old {
-                return Heard::Nothing;
-            }
-            if before.is_none() && self.peers.len() >= MOST {
-                return Heard::Excess;
-            }
-            if let Some(session) = before {
-                self.forget(session);
-            }
-            let counts = Counts::of(header.births);
-            let (id, about) = Default::default();
-            let peer = Peer { address, number: 0, heard: now, weight: header.weight, id, about, counts };
-            self.peers.insert(header.from, peer);
+        if is_first && self.gone.get(&header.from).is_some_and(|number| header.number <= *number) {
+            return Heard::Nothing;
         }
-        let Some(peer) = self.peers.get_mut(&header.from) else { return Heard::Nothing };
+        // A host that has started again replaces itself.
+        let has_named = self.peers.get(&header.from).is_some_and(|peer| peer.is_named);
+        let before = if is_first || is_named && !has_named {
+            let is_before = |session: u64, peer: &Peer| {
+                session != header.from && peer.address == address && (is_named || !peer.is_alive(now))
+            };
+            self.peers.iter().map(|(session, peer)| (*session, peer)).find(|(session, peer)| is_before(*session, peer))
+        } else {
+            None
+        };
+        let before = before.map(|(session, _)| session);
+        if is_first && before.is_none() && self.peers.len() >= MOST {
+            return Heard::Excess;
+        }
+        if let Some(session) = before {
+            self.forget(session);
+        }
+        let peer = self.peers.entry(header.from).or_insert_with(|| Peer::new(header, address, now));
         let is_new = header.number > peer.number;
         if is_new {
-            if !peer.is_alive(now) {
+            let was_alive = peer.is_alive(now);
+            if !was_alive {
                 // What it has admitted on its own does not count against the sources.
                 peer.counts = Counts::of(header.births);
             }
-            (peer.number, peer.heard, peer.address, peer.weight) = (header.number, now, address, header.weight);
+            if is_named || !was_alive {
+                (peer.address, peer.is_named) = (address, is_named);
+            }
+            (peer.number, peer.heard, peer.weight) = (header.number, now, header.weight);
+            let address = peer.address;
             if self.addresses.len() < MOST_ADDRESSES || self.addresses.contains_key(&address) {
                 let known = self.addresses.entry(address).or_default();
                 (known.is_tried, known.until) = (true, now + TRIED);
@@ -176,10 +201,12 @@ impl Peers {
     }
 
     /// Takes a greeting of a host that does not know this one yet.
-    fn stranger(&mut self, session: u64, address: SocketAddr, now: f64) -> Heard<'_> {
-        if self.peers.get(&session).is_some_and(|peer| peer.is_alive(now)) {
+    fn stranger(&mut self, header: &Header, address: SocketAddr, now: f64) -> Heard<'_> {
+        if let Some(peer) = self.peers.get(&header.from).filter(|peer| peer.is_alive(now)) {
             // It may have several addresses, of which this is another one.
-            self.addresses.entry(address).and_modify(|known| known.other_until = now + ALIVE);
+            if header.at == address && header.number > peer.number {
+                self.addresses.entry(address).and_modify(|known| known.other_until = now + ALIVE);
+            }
             return Heard::Nothing;
         }
         if self.addresses.len() >= MOST_ADDRESSES && !self.addresses.contains_key(&address) {
@@ -190,7 +217,7 @@ impl Peers {
             return Heard::Nothing;
         }
         known.answered = Some(now);
-        Heard::Answer(session)
+        Heard::Answer(header.from)
     }
 
     /// Forgets a host.
@@ -219,9 +246,9 @@ impl Peers {
         let alive = self.alive(now).map(|(session, peer)| (peer.address, *session));
         let mut targets: Vec<_> = alive.collect();
         let reached: HashSet<_> = targets.iter().map(|(address, _)| *address).collect();
-        // It greets itself and other addresses of hosts too, so that it goes on to know them.
+        // It greets other addresses of hosts too, so that it goes on to know them.
         let others = self.addresses.iter().filter(|(address, known)| {
-            let is_wanted = known.is_configured || known.is_tried;
+            let is_wanted = (known.is_configured || known.is_tried) && !known.is_own(**address);
             is_wanted && !reached.contains(*address)
         });
         targets.extend(others.map(|(address, _)| (*address, 0)));
@@ -242,23 +269,33 @@ impl Peers {
     pub(super) fn count(&self, now: f64) -> usize {
         let heard: HashSet<_> = self.peers.values().map(|peer| peer.address).collect();
         let is_heard = |address, known: &Known| heard.contains(address) || now < known.other_until;
-        self.peers.len() + self.configured(now).filter(|(address, known)| !is_heard(*address, known)).count()
+        self.peers.len() + self.configured().filter(|(address, known)| !is_heard(*address, known)).count()
     }
 
     /// Returns where the other hosts are: those of the file, and those that are alive.
     pub(super) fn places(&self, now: f64) -> Vec<IpAddr> {
-        let configured = self.configured(now).map(|(address, _)| address.ip());
+        let configured = self.configured().map(|(address, _)| address.ip());
         configured.chain(self.alive(now).map(|(_, peer)| peer.address.ip())).collect()
     }
 
     /// Returns the addresses of the file, without those of this host.
-    fn configured(&self, now: f64) -> impl Iterator<Item = (&SocketAddr, &Known)> {
-        self.addresses.iter().filter(move |(_, known)| known.is_configured && now >= known.own_until)
+    fn configured(&self) -> impl Iterator<Item = (&SocketAddr, &Known)> {
+        self.addresses.iter().filter(|(address, known)| known.is_configured && !known.is_own(**address))
+    }
+
+    /// Finds the address of this host on the way to each other one.
+    pub(super) fn locate(&mut self, local: impl Fn(SocketAddr) -> Option<SocketAddr>) {
+        self.addresses.iter_mut().for_each(|(address, known)| known.local = local(*address));
+    }
+
+    /// Returns the address of this host on the way to another one.
+    pub(super) fn local(&self, address: &SocketAddr) -> Option<SocketAddr> {
+        self.addresses.get(address).and_then(|known| known.local)
     }
 
     /// Returns whether the file names other hosts.
-    pub(super) fn has_configured(&self, now: f64) -> bool {
-        self.configured(now).next().is_some()
+    pub(super) fn has_configured(&self) -> bool {
+        self.configured().next().is_some()
     }
 }
 

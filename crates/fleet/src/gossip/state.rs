@@ -2,7 +2,10 @@
 //!
 //! Each host sends its counts to each other one. They are cumulative, so the next report repairs what was lost.
 
-use std::{collections::HashSet, net::SocketAddr};
+use std::{
+    collections::HashSet,
+    net::{Ipv6Addr, SocketAddr},
+};
 
 use ratelimit_base::text::excerpt::excerpt;
 use ratelimit_common::fleet::share::{Answer, Terms};
@@ -32,6 +35,8 @@ const RECENT: f64 = 10.0;
 /// The most hosts to show.
 const SHOWN: usize = 64;
 
+/// Returns the address of this host on the way to another one. None if the kernel does not tell.
+pub(super) type Local<'a> = &'a dyn Fn(SocketAddr) -> Option<SocketAddr>;
 /// Sends a datagram.
 pub(super) type Send<'a> = &'a mut dyn FnMut(SocketAddr, &[u8]);
 
@@ -169,19 +174,21 @@ impl State {
         bodies.rotate_left(begin);
         for (address, session) in &peers {
             for body in bodies.iter().take(DATAGRAMS.div_ceil(peers.len())) {
-                let mut datagram = self.begin(Kind::Counts, *session);
+                let mut datagram = self.begin(Kind::Counts, *session, address);
                 body.iter().for_each(|told| told.write(&mut datagram));
                 self.end(datagram, *address, send);
             }
         }
     }
 
-    /// Greets all hosts, and forgets what means nothing any more.
-    pub(super) fn tick(&mut self, now: f64, send: Send<'_>) {
+    /// Greets all hosts, and forgets what means nothing any more. `local` tells the address of this host on the way to
+    /// another one.
+    pub(super) fn tick(&mut self, now: f64, local: Local<'_>, send: Send<'_>) {
         let [seconds, periods] = SILENT;
         self.peers.sweep(now - (seconds + periods * self.terms.period), now);
         self.replica.forget(&self.terms, now);
         self.records = self.peers.all().map(|peer| peer.counts.len()).sum();
+        self.peers.locate(local);
         for (address, session) in self.peers.targets(now) {
             self.greet(address, session, now, send);
         }
@@ -191,7 +198,7 @@ impl State {
     pub(super) fn leave(&mut self, now: f64, send: Send<'_>) {
         let peers: Vec<_> = self.peers.alive(now).map(|(session, peer)| (peer.address, *session)).collect();
         for (address, session) in peers {
-            let datagram = self.begin(Kind::Leave, session);
+            let datagram = self.begin(Kind::Leave, session, &address);
             self.end(datagram, address, send);
         }
     }
@@ -224,7 +231,7 @@ impl State {
 
     /// Returns whether this host may share limits: another one is alive, or the file names none.
     pub(super) fn has_company(&self, now: f64) -> bool {
-        self.peers.alive(now).next().is_some() || !self.peers.has_configured(now)
+        self.peers.alive(now).next().is_some() || !self.peers.has_configured()
     }
 
     /// Takes the addresses of the file in place of earlier ones.
@@ -247,15 +254,16 @@ impl State {
         let begin = self.number as usize % alive.len().max(1);
         let addresses = alive.iter().cycle().skip(begin).take(alive.len().min(ADDRESSES)).copied();
         let hello = Hello { says, addresses: addresses.collect() };
-        let mut datagram = self.begin(Kind::Hello, session);
+        let mut datagram = self.begin(Kind::Hello, session, &address);
         hello.write(&mut datagram);
         self.end(datagram, address, send);
     }
 
-    fn begin(&mut self, kind: Kind, to: u64) -> Vec<u8> {
+    fn begin(&mut self, kind: Kind, to: u64, address: &SocketAddr) -> Vec<u8> {
         self.number += 1;
+        let at = self.peers.local(address).unwrap_or((Ipv6Addr::UNSPECIFIED, 0).into());
         let (births, weight) = (self.replica.births(), self.about.weight.clamp(0.01, 100.0));
-        Header { kind, from: self.session, to, number: self.number, births, weight }.write()
+        Header { kind, from: self.session, to, number: self.number, births, weight, at }.write()
     }
 
     fn end(&self, mut datagram: Vec<u8>, address: SocketAddr, send: Send<'_>) {

@@ -39,9 +39,9 @@ pub(super) fn judge(text: &[u8], most: usize) -> Result<List, String> {
         error => format!("the answer is no list: {error}"),
     })?;
     let (entries, bad) = entries::of_feed(feed).map_err(|error| format!("the answer is no list: {error}"))?;
-    let skipped = bad.first().map(|first| {
-        format!("{} of its lines cannot be used, such as line {}: {}", bad.len(), first.line, first.why)
-    });
+    let skipped = bad
+        .first()
+        .map(|first| format!("{} of its lines cannot be used, such as line {}: {}", bad.len(), first.line, first.why));
     check_sizes(entries.len(), entries.prefixes.len(), most)?;
     Ok(List { entries, skipped })
 }

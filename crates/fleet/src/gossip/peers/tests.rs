@@ -7,11 +7,13 @@ fn address(number: u8) -> SocketAddr {
 }
 
 fn header(from: u64, to: u64, number: u64) -> Header {
-    Header { kind: Kind::Hello, from, to, number, births: 0, weight: 1.0 }
+    Header { kind: Kind::Hello, from, to, number, births: 0, weight: 1.0, at: address(from as u8) }
 }
 
+/// Hears a datagram from the address that it names.
 fn is_news(peers: &mut Peers, header: &Header, from: u8, now: f64) -> bool {
-    matches!(peers.hear(header, address(from), now), Heard::Peer { is_new: true, .. })
+    let header = Header { at: address(from), ..*header };
+    matches!(peers.hear(&header, address(from), now), Heard::Peer { is_new: true, .. })
 }
 
 #[test]
@@ -62,13 +64,11 @@ fn this_host_is_no_other_one_although_the_file_names_it() {
     let mut peers = Peers::new(OWN);
     peers.configure(&HashSet::from([address(1), address(2)]));
     assert_eq!(peers.count(0.0), 2);
-    for half in 0..10 {
-        let now = f64::from(half) / 2.0;
-        // It greets itself too, so that it goes on to know.
-        assert_eq!(peers.targets(now).len(), 2);
-        peers.hear(&header(OWN, 0, 1), address(1), now);
-        assert_eq!(peers.count(now), 1);
-    }
+    peers.locate(|_| Some(address(1)));
+    assert_eq!((peers.count(0.0), peers.targets(0.0)), (1, vec![(address(2), 0)]));
+    // The address belongs to another host now.
+    peers.locate(|_| Some(address(3)));
+    assert_eq!(peers.count(0.0), 2);
 }
 
 #[test]
@@ -76,7 +76,8 @@ fn a_datagram_that_a_stranger_sends_back_in_the_name_of_another_host_does_not_hi
     let mut peers = Peers::new(OWN);
     peers.configure(&HashSet::from([address(2)]));
     peers.hear(&header(OWN, 0, 1), address(2), 0.0);
-    assert_eq!((peers.count(0.0), peers.targets(0.0).len()), (0, 1));
+    assert_eq!((peers.count(0.0), peers.targets(0.0).len()), (1, 1));
+    assert!(peers.has_configured());
     assert!(matches!(peers.hear(&header(2, 0, 1), address(2), 0.5), Heard::Answer(2)));
     assert_eq!(peers.count(0.5), 1);
     peers.hear(&header(OWN, 0, 1), address(2), 1.0);
@@ -125,7 +126,7 @@ fn the_numbers_of_hosts_and_addresses_are_bounded() {
     assert!(peers.addresses.len() <= MOST_ADDRESSES);
     // Hosts that start again and again.
     for session in 0..10_000 {
-        let _ = peers.hear(&header(session + 100_000, OWN, 1), address(2), 100.0);
+        is_news(&mut peers, &header(session + 100_000, OWN, 1), 2, 100.0);
         peers.sweep(0.0, 100.0);
     }
     assert_eq!((peers.gone.len(), peers.order.len()), (GONE, GONE));
@@ -138,7 +139,31 @@ fn a_host_with_two_addresses_is_one_host() {
     assert!(is_news(&mut peers, &header(2, OWN, 1), 2, 0.0));
     assert_eq!((peers.count(0.0), peers.targets(0.0).len()), (2, 2));
     // Its greetings come from both. It is greeted at both, in case a stranger has sent one of them.
-    assert!(matches!(peers.hear(&header(2, 0, 2), address(3), 0.0), Heard::Nothing));
+    let from_other = |number| Header { at: address(3), ..header(2, 0, number) };
+    assert!(matches!(peers.hear(&from_other(1), address(3), 0.0), Heard::Nothing));
+    assert_eq!(peers.count(0.0), 2, "a recorded greeting");
+    assert!(matches!(peers.hear(&from_other(2), address(3), 0.0), Heard::Nothing));
     assert_eq!((peers.count(0.0), peers.targets(0.0).len()), (1, 2));
     assert_eq!(peers.count(3.5), 2);
+}
+
+#[test]
+fn a_host_that_is_alive_keeps_its_address_until_it_names_another_one() {
+    let mut peers = Peers::new(OWN);
+    let place = |peers: &Peers| peers.alive(0.0).map(|(_, peer)| peer.address).collect::<Vec<_>>();
+    // The first datagram comes from another address than the host has, as if somebody on the way had sent it.
+    assert!(matches!(peers.hear(&header(2, OWN, 1), address(9), 0.0), Heard::Peer { is_new: true, .. }));
+    assert_eq!(place(&peers), [address(9)]);
+    assert!(is_news(&mut peers, &header(2, OWN, 2), 2, 0.0));
+    assert_eq!(place(&peers), [address(2)]);
+    assert!(matches!(peers.hear(&header(2, OWN, 3), address(9), 0.0), Heard::Peer { is_new: true, .. }));
+    assert_eq!(place(&peers), [address(2)]);
+    // Nor does somebody else at its address take its place.
+    assert!(matches!(peers.hear(&header(3, OWN, 1), address(2), 0.0), Heard::Peer { is_new: true, .. }));
+    assert_eq!(peers.all().count(), 2);
+    // It moves. Behind a translator of addresses it does so after a silence.
+    assert!(is_news(&mut peers, &header(2, OWN, 4), 4, 0.0));
+    assert!(place(&peers).contains(&address(4)));
+    assert!(matches!(peers.hear(&header(2, OWN, 5), address(9), 5.0), Heard::Peer { is_new: true, .. }));
+    assert_eq!(peers.alive(5.0).map(|(_, peer)| peer.address).collect::<Vec<_>>(), [address(9)]);
 }

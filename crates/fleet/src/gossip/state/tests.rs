@@ -63,7 +63,7 @@ impl<'a> Network<'a> {
 
     fn tick(&mut self, now: f64) {
         for host in 0..self.hosts.len() {
-            self.with(host, now, |state, send| state.tick(now, send));
+            self.with(host, now, |state, send| state.tick(now, &|_| Some(address(host)), send));
         }
     }
 

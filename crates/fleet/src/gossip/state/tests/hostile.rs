@@ -14,7 +14,7 @@ fn victim() -> State {
 }
 
 fn header(kind: Kind, to: u64, number: u64) -> Header {
-    Header { kind, from: 7, to, number, births: 0, weight: 1.0 }
+    Header { kind, from: 7, to, number, births: 0, weight: 1.0, at: address(1) }
 }
 
 fn sealed(secret: &str, header: &Header, body: &[u8]) -> Vec<u8> {
@@ -44,7 +44,7 @@ proptest! {
         let kind = [Kind::Hello, Kind::Counts, Kind::Leave][kind];
         state.receive(&bytes, address(2), 0.0, &mut |_, _| {});
         state.receive(&sealed(SECRET, &header(kind, 100 * to, number), &bytes), address(2), 0.0, &mut |_, _| {});
-        state.tick(1.0, &mut |_, datagram| assert!(datagram.len() <= MOST));
+        state.tick(1.0, &|_| None, &mut |_, datagram| assert!(datagram.len() <= MOST));
     }
 }
 
@@ -76,7 +76,7 @@ fn a_million_records_take_bounded_memory_and_are_told_once() {
     assert!(matches!(report(), Some(Error::Excess(_))));
     assert!(report().is_none());
     // They go away again.
-    state.tick(100.0, &mut |_, _| {});
+    state.tick(100.0, &|_| None, &mut |_, _| {});
     assert_eq!((state.records, state.peers.all().count()), (0, 0));
 }
 
@@ -115,5 +115,5 @@ fn a_host_without_room_in_a_greeting_says_nothing() {
     let mut state = victim();
     let about = About { name: "x".repeat(2_000), weight: f64::NAN, ..About::default() };
     state.beat("id", &about, 0.0).unwrap();
-    state.tick(0.0, &mut |_, datagram| assert!(datagram.len() < 200));
+    state.tick(0.0, &|_| None, &mut |_, datagram| assert!(datagram.len() < 200));
 }
