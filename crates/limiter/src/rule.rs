@@ -164,6 +164,11 @@ impl Rule {
         &self.by
     }
 
+    /// Returns the attributes of which a request must have certain values.
+    pub fn conditions(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(|(name, _)| name.as_str())
+    }
+
     /// Returns whether it only says what it would refuse.
     #[must_use]
     pub fn is_shadow(&self) -> bool {
