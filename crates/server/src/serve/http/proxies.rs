@@ -76,12 +76,12 @@ pub(super) async fn traefik(State(service): State<Arc<Service>>, headers: Header
     // The last address is the one that Traefik has seen itself. Elements without text are none (RFC 9110).
     let lines = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes);
     let elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
-    let ip = elements.filter(|element| !element.trim_ascii().is_empty()).last();
+    let ip = elements.filter(|element| !element.trim_ascii().is_empty()).next_back();
     insert(ADDRESS, ip.map(readable));
     for (name, header) in [("method", "x-forwarded-method"), ("host", "x-forwarded-host"), ("path", "x-forwarded-uri")]
     {
         // Traefik replaces what a client sends, or its line comes last.
-        insert(name, headers.get_all(header).iter().last().map(text));
+        insert(name, headers.get_all(header).iter().next_back().map(text));
     }
     // Traefik does not tell the port of the client.
     decide(&service, question, |decision| answer(decision, service.style()))
