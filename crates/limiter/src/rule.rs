@@ -121,7 +121,7 @@ impl Rule {
     }
 
     /// Returns the rule with at most this many clients at a time, rounded up to a power of two, and at least 64. Without
-    /// this, there are 1,048,576, or fewer if they could take more than 256 MB.
+    /// this, there are 1,048,576, or fewer if they could take more than 256 MiB.
     #[must_use]
     pub fn with_clients(self, clients: usize) -> Self {
         Self { clients: Some(clients), ..self }
@@ -203,7 +203,13 @@ impl Rule {
     /// Returns the bytes that its clients take at most, if the rule has a number of clients of its own.
     #[must_use]
     pub fn own_memory(&self) -> Option<usize> {
-        self.clients.map(|_| self.clients().saturating_mul(self.bytes_of_client()))
+        self.clients.map(|_| self.most_memory())
+    }
+
+    /// Returns the bytes that its clients take at most. As a rule has at least 64, this can be more than its share.
+    #[must_use]
+    pub fn most_memory(&self) -> usize {
+        self.clients().saturating_mul(self.bytes_of_client())
     }
 
     fn bytes_of_client(&self) -> usize {

@@ -89,6 +89,15 @@ impl InForce {
                 let rule = all.read(name, keys)?;
                 all.stored.insert(name.to_owned(), (Stored { version, keys: keys.clone() }, rule));
                 all.check()?;
+                let (before, after) = (self.shared_memory(), all.shared_memory());
+                // Rules of an earlier version may take more already, and then take less with each change.
+                if after > MEMORY && after > before {
+                    let most = MEMORY >> 20;
+                    return Err(format!(
+                        "limits: all rules of callers without the key clients may take {most} MiB: use an algorithm that \
+                         keeps less, or delete rules"
+                    ));
+                }
             }
             None => drop(all.stored.remove(name)),
         }
@@ -118,6 +127,13 @@ impl InForce {
             return Err(format!("clients: all rules of callers with this key may take {most} MiB: give fewer clients"));
         }
         Ok(())
+    }
+
+    /// Returns the bytes that clients of rules of callers take at most, without rules with the key `clients`.
+    fn shared_memory(&self) -> usize {
+        let share = MEMORY / self.stored.len().max(1);
+        let shared = self.stored.values().filter(|(_, rule)| rule.own_memory().is_none());
+        shared.fold(0, |sum, (_, rule)| sum.saturating_add(rule.clone().with_memory(share).most_memory()))
     }
 
     fn len(&self) -> usize {

@@ -165,6 +165,33 @@ fn rules_of_callers_take_no_memory_from_those_of_the_operator() {
 }
 
 #[test]
+fn sliding_logs_of_callers_take_no_more_than_their_share_of_the_memory() {
+    let operators = Arc::new(Operators::of(requests::parse(OPERATORS).unwrap()));
+    let log = |limits: &str| {
+        toml::from_str::<Keys>(&format!("limits = [{limits}]\nalgorithm = \"sliding-log\"\nkey = [\"user\"]")).unwrap()
+    };
+    let large = log("\"10000/h\", \"20000/h\", \"30000/h\", \"40000/h\"");
+    let mut rules = InForce::new(operators, Contents::default()).unwrap();
+    let refused = (0..100).find_map(|number| match rules.with(&format!("team-{number}"), number + 1, Some(&large)) {
+        Ok(more) => {
+            rules = more;
+            None
+        }
+        Err(problem) => Some((number, problem)),
+    });
+    let (number, problem) = refused.unwrap();
+    assert!(
+        number > 4 && problem.starts_with("limits: all rules of callers without the key clients may take 256 MiB"),
+        "{number}: {problem}"
+    );
+    let memory: usize = rules.rules().iter().skip(1).map(Rule::most_memory).sum();
+    assert!(memory <= MEMORY, "{memory}");
+    // A change that takes less is possible, and so is a rule that keeps little.
+    rules = rules.with("team-0", 200, Some(&log("\"10/h\""))).unwrap();
+    rules.with("other", 201, Some(&keys("1/s"))).unwrap();
+}
+
+#[test]
 fn rules_of_an_earlier_version_stay_in_the_file_and_do_not_stop_the_server() {
     let folder = Folder::new();
     let old = "version = 2\n[[check]]\nversion = 1\nname = \"log\"\nlimits = \"1/s\"\n[[check]]\nversion = 2\nname = \"old\"\n\
