@@ -75,8 +75,8 @@ pub(super) async fn traefik(State(service): State<Arc<Service>>, headers: Header
     };
     // The last address is the one that Traefik has seen itself. Elements without text are none (RFC 9110).
     let lines = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes);
-    let elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
-    let ip = elements.filter(|element| !element.trim_ascii().is_empty()).next_back();
+    let mut elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
+    let ip = elements.rfind(|element| !element.trim_ascii().is_empty());
     insert(ADDRESS, ip.map(readable));
     for (name, header) in [("method", "x-forwarded-method"), ("host", "x-forwarded-host"), ("path", "x-forwarded-uri")]
     {
