@@ -28,7 +28,7 @@ const SENT: usize = 40 << 20;
 /// The most megabytes that the server takes for one of these connections.
 const OF_ONE: usize = 16;
 /// The most megabytes that it takes for a thousand of them.
-const OF_ALL: usize = 256;
+const OF_ALL: usize = 384;
 
 /// Calls that get an error without a look at the token of the caller: a name for each, what comes first, and what repeats.
 fn kinds() -> [(&'static str, Vec<u8>, Vec<u8>); 2] {
