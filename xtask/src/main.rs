@@ -47,7 +47,7 @@ enum Task {
     },
     /// Break the engine of a fleet in each way, and print what hosts admit (9 minutes, as root)
     Faults {
-        /// Have hostile callers ask the server for requests instead (2 minutes)
+        /// Have hostile callers ask the server for requests and the daemon instead (3 minutes)
         #[arg(long)]
         requests: bool,
     },

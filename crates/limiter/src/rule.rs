@@ -121,7 +121,7 @@ impl Rule {
     }
 
     /// Returns the rule with at most this many clients at a time, rounded up to a power of two, and at least 64. Without
-    /// this, there are 1,048,576, or fewer if they could take more than 256 MB.
+    /// this, there are 1,048,576, or fewer if they could take more than 256 MiB.
     #[must_use]
     pub fn with_clients(self, clients: usize) -> Self {
         Self { clients: Some(clients), ..self }
@@ -162,6 +162,11 @@ impl Rule {
     #[must_use]
     pub fn attributes(&self) -> &[String] {
         &self.by
+    }
+
+    /// Returns the attributes of which a request must have certain values.
+    pub fn conditions(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(|(name, _)| name.as_str())
     }
 
     /// Returns whether it only says what it would refuse.

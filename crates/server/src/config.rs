@@ -74,6 +74,8 @@ pub struct Requests {
     pub store: Option<PathBuf>,
     /// How answers tell what a client has left.
     pub headers: HeaderStyle,
+    /// Whether slashes in a row are one in paths of proxies, and parameters are left out.
+    pub merges_paths: bool,
     /// The fleet with which the server shares its limits. Only [`parse`] fills this.
     pub fleet: Option<Fleet>,
     /// The socket of the daemon that stops clients at the network card.
@@ -148,10 +150,10 @@ fn of_table(top: &Table<'_>) -> Requests {
     requests.tokens = tokens::read(top);
     match (&serve, options) {
         (Some(table), Some(options)) => {
-            let Serve { listens, encryption, attributes, store, headers, usage, stops } =
+            let Serve { listens, encryption, attributes, store, headers, merges_paths, usage, stops } =
                 serve::checked(table, options, top.get("token").is_some());
             requests.attributes.extend(attributes);
-            requests = Requests { listens, encryption, store, headers, usage, stops, ..requests };
+            requests = Requests { listens, encryption, store, headers, merges_paths, usage, stops, ..requests };
         }
         // Its rules have their own problems. They may use what it names.
         (Some(table), None) => {

@@ -26,21 +26,21 @@ pub(crate) fn system_calls(command: Option<&str>) -> Result<()> {
 
 /// Breaks the engine of a fleet, and the way to it.
 pub(crate) fn engine() -> Result<()> {
-    faults("fleet", "faults::")
+    faults("fleet", &["faults::"])
 }
 
-/// Has hostile callers ask the server for requests.
+/// Has hostile callers ask the server for requests, the daemon and an attach that waits.
 pub(crate) fn requests() -> Result<()> {
-    faults("commands", "serve::faults::")
+    faults("commands", &["serve::faults::", "run::callers::", "confirm::a_confirmation_comes_through"])
 }
 
-fn faults(test: &str, names: &str) -> Result<()> {
+fn faults(test: &str, names: &[&str]) -> Result<()> {
     run::require_root("faults")?;
     setup::for_tests()?;
     build(&["ratelimit"])?;
     let mut tests = run::cargo();
     tests.args(["test", "--locked", "--workspace", "--test", test, "--", "--include-ignored", "--nocapture"]);
-    tests.args(["--test-threads=1", names]);
+    tests.arg("--test-threads=1").args(names);
     run::run(&mut tests)
 }
 

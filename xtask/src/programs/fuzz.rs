@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Minutes for each kind of hostile input
     #[arg(long, requires = "check", default_value_t = 10)]
     minutes: u64,
-    /// Only this kind: check, batch, rule, call, grpc, file or keys
+    /// Only this kind: check, batch, rule, call, http1, grpc, http2, file or keys
     #[arg(long, requires = "check")]
     only: Option<String>,
 }

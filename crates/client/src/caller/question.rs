@@ -7,9 +7,9 @@ use serde::Serialize;
 
 /// One request to decide: its attributes and its cost.
 ///
-/// A question has at most 32 attributes and 64 KiB as JSON. `ip` is an address without a port. No server decides another
-/// question, so the request is allowed. A service bounds the values that its clients choose, such as paths, because a
-/// client could evade its limit with a huge one.
+/// A question has at most 32 attributes and 64 KiB as JSON. No server decides another question, so the request is allowed.
+/// A service bounds the values that its clients choose, such as paths, because a client could evade its limit with a huge
+/// one. `ip` is an address. Servers leave out a port, and an `ip` that is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Question {
     attributes: BTreeMap<String, String>,

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{ValueEnum, builder::PossibleValue};
-use ratelimit_base::{tables::table::Table, text::path};
+use ratelimit_base::{
+    tables::{switch::Switch, table::Table},
+    text::path,
+};
 use ratelimit_client::wire::HeaderStyle;
 
 use super::{
@@ -31,6 +34,8 @@ pub(super) struct ServeOptions {
     rules: Option<PathBuf>,
     #[arg(long, value_enum, default_value = "ratelimit")]
     headers: HeaderStyleName,
+    #[arg(long, value_enum, default_value = "on")]
+    merge_paths: Switch,
     #[arg(long, value_parser = path::absolute)]
     stops: Option<PathBuf>,
     #[command(flatten)]
@@ -64,6 +69,7 @@ pub(super) struct Serve {
     pub(super) attributes: Vec<String>,
     pub(super) store: Option<PathBuf>,
     pub(super) headers: HeaderStyle,
+    pub(super) merges_paths: bool,
     pub(super) usage: Option<UsagePlace>,
     /// The socket of the daemon that stops clients.
     pub(super) stops: Option<PathBuf>,
@@ -76,7 +82,8 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
             value.wrong(message);
         }
     };
-    let ServeOptions { http, grpc, metrics, attributes, tls_cert, tls_key, rules, headers, stops, usage } = options;
+    let ServeOptions { http, grpc, metrics, attributes, tls_cert, tls_key, rules, headers, merge_paths, stops, usage } =
+        options;
     let HeaderStyleName(headers) = headers;
     let attributes = attributes.into_iter().map(|Name(name)| name).collect();
     let encryption = match (tls_cert, tls_key) {
@@ -112,7 +119,8 @@ pub(super) fn checked(table: &Table<'_>, options: ServeOptions, has_token: bool)
         wrong("rules", "expected an absolute path".to_owned());
     }
     let (listens, usage) = (Listens { http, grpc, metrics }, usage.place());
-    Serve { listens, encryption, attributes, store: rules, headers, usage, stops }
+    let merges_paths = merge_paths == Switch::On;
+    Serve { listens, encryption, attributes, store: rules, headers, merges_paths, usage, stops }
 }
 
 /// Returns what an address that other machines can reach lacks.

@@ -35,6 +35,7 @@ pub(super) struct Counts {
     shadow: AtomicU64,
     refused: AtomicU64,
     bad: AtomicU64,
+    unreadable: AtomicU64,
     no_token: AtomicU64,
     unknown_token: AtomicU64,
     no_scope: AtomicU64,
@@ -63,6 +64,11 @@ impl Counts {
     /// Counts a call that nobody can decide.
     pub(super) fn count_bad(&self) {
         self.bad.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts what clients have made unreadable.
+    pub(super) fn count_unreadable(&self, count: u64) {
+        self.unreadable.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Counts a call that its token does not allow.
@@ -121,6 +127,10 @@ impl Counts {
         page += "# HELP ratelimit_check_bad_calls_total Calls that the server could not read.\n";
         page += "# TYPE ratelimit_check_bad_calls_total counter\n";
         let _ = writeln!(page, "ratelimit_check_bad_calls_total {}", self.bad.load(Ordering::Relaxed));
+        page += "# HELP ratelimit_check_unreadable_attributes_total Attributes that a client has made unreadable.\n";
+        page += "# TYPE ratelimit_check_unreadable_attributes_total counter\n";
+        let unreadable = self.unreadable.load(Ordering::Relaxed);
+        let _ = writeln!(page, "ratelimit_check_unreadable_attributes_total {unreadable}");
         let denied =
             [("no_token", &self.no_token), ("unknown_token", &self.unknown_token), ("no_scope", &self.no_scope)];
         page += "# HELP ratelimit_check_denied_calls_total Calls that their token does not allow.\n";

@@ -2,8 +2,9 @@
 
 mod json;
 mod named;
+mod spelling;
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use ratelimit_limiter::ADDRESS;
 use serde::Deserialize;
@@ -29,6 +30,9 @@ pub(super) struct Question {
     /// The client's connection to this host.
     #[serde(default, deserialize_with = "json::connection")]
     pub(super) connection: Named,
+    /// What a client has made unreadable, and is missing therefore.
+    #[serde(skip)]
+    pub(super) unreadable: u64,
 }
 
 /// What a caller says about a request.
@@ -52,6 +56,8 @@ pub(super) struct Requests {
     pub(super) is_one: bool,
     pub(super) all: Vec<(Attributes, u32)>,
     pub(super) connections: Vec<Named>,
+    /// What clients have made unreadable.
+    pub(super) unreadable: u64,
 }
 
 fn one() -> u32 {
@@ -74,28 +80,31 @@ impl Question {
         Self { connection, ..self }
     }
 
-    /// Returns an attribute as rules have it: a host in small letters without port, and a path without its query.
-    pub(super) fn of_proxy(name: &str, value: String) -> String {
+    /// Returns the question of a proxy about a request with these attributes.
+    pub(super) fn of_proxy(attributes: Attributes) -> Self {
+        Self { attributes, cost: 1, connection: Named::Nothing, unreadable: 0 }
+    }
+
+    /// Returns an attribute of a proxy as rules have it: a host in small letters without port, and a path in one spelling.
+    pub(super) fn spelled(name: &str, value: String, merges_paths: bool) -> String {
         match name {
-            "host" => {
-                let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
-                let host =
-                    value.rsplit_once(':').filter(|(_, end)| is_port(end)).map_or(value.as_str(), |(host, _)| host);
-                host.trim_end_matches('.').to_ascii_lowercase()
-            }
-            "path" => value.split('?').next().unwrap_or_default().to_owned(),
+            "host" => spelling::host(&value),
+            "path" => spelling::path(&value, merges_paths),
             _ => value,
         }
     }
 
-    /// Returns the question if it is within the bounds.
-    pub(super) fn within_bounds(self) -> Result<Self, String> {
+    /// Returns the question if it is within the bounds. An address that cannot be read is missing: a client may have chosen
+    /// it, and rules that do not need it decide nevertheless.
+    pub(super) fn within_bounds(mut self) -> Result<Self, String> {
         if self.attributes.len() > ATTRIBUTES {
             return Err(format!("attributes: at most {ATTRIBUTES} are possible"));
         }
-        // As text, it would be another client with each port.
-        if self.attributes.get(ADDRESS).is_some_and(|ip| ip.parse::<IpAddr>().is_err()) {
-            return Err(format!("{ADDRESS}: expected an address without a port, such as 192.0.2.1 or 2001:db8::1"));
+        if let Some(text) = self.attributes.remove(ADDRESS) {
+            match spelling::address(&text) {
+                Some(address) => drop(self.attributes.insert(ADDRESS.to_owned(), address.to_string())),
+                None => self.unreadable += 1,
+            }
         }
         let connection = match self.connection {
             Named::Connection(connection) => {
@@ -135,7 +144,8 @@ impl Batch {
         let mut requests = Requests { is_one: self.is_one, ..Requests::default() };
         for (number, question) in (1..).zip(self.requests) {
             let within = question.within_bounds().map_err(|problem| format!("request {number}: {problem}"));
-            let Question { attributes, cost, connection } = within?;
+            let Question { attributes, cost, connection, unreadable } = within?;
+            requests.unreadable += unreadable;
             requests.all.push((attributes, cost));
             requests.connections.push(connection);
         }

@@ -146,12 +146,13 @@ impl Reload {
                 }
             }
         }
-        let style = requests.headers;
+        let (style, merges_paths) = (requests.headers, requests.merges_paths);
         let count = match self.book.reload(Operators::of(requests)) {
             Ok(count) => count,
             Err(problem) => return kept(&problem),
         };
         self.service.change_style(style);
+        self.service.change_merges_paths(merges_paths);
         journal::say(Level::Info, &count.in_words(" in force"));
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Result, anyhow};
 use ratelimit_base::notify::{
     journal::{self, Level},
-    service_manager,
+    service_manager::{self, Watchdog},
 };
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -56,7 +56,7 @@ pub fn run(file: &Path) -> Result<()> {
     let listens = requests.listens.clone();
     let shown = requests.encryption.as_ref().map(certificate::read).transpose();
     let shown = shown.map_err(|problem| anyhow!("{}: {problem}", file.display()))?.map(Shown::new);
-    let (stops, style) = (requests.stops.clone(), requests.headers);
+    let (stops, style, merges_paths) = (requests.stops.clone(), requests.headers, requests.merges_paths);
     let shown_fleet = Arc::new(InFleet::default());
     let (link, linked) = watch::channel(None);
     let fleet = match requests.fleet.clone().map(|fleet| Fleet::of(fleet, link)) {
@@ -91,6 +91,7 @@ pub fn run(file: &Path) -> Result<()> {
     let service = Arc::new(service);
     service.change_tokens(tokens);
     service.change_style(style);
+    service.change_merges_paths(merges_paths);
     let changed = Arc::clone(&service);
     let book = Arc::new(Book::new(in_force, keeper, Box::new(move |rules| changed.change(rules))));
     let (visited, visitors) =
@@ -153,6 +154,7 @@ pub fn run(file: &Path) -> Result<()> {
         });
         let mut forget = interval(FORGET);
         forget.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut watchdog = Watchdog::requested();
         let address = |(what, listen): (_, &Listen)| format!(", {what} on {}", listen.shown(shown.is_some()));
         let others = [
             listens.metrics.as_ref().map(|listen| ("metrics", listen)),
@@ -178,6 +180,10 @@ pub fn run(file: &Path) -> Result<()> {
                     never = &mut accept_console => match never {},
                     _ = terminate.recv() => break,
                     _ = interrupt.recv() => break,
+                    () = watchdog.beat() => {
+                        // The next beat comes only if a thread that answers calls is free for this.
+                        let _ = tokio::spawn(async {}).await;
+                    }
                     _ = forget.tick() => {
                         let service = Arc::clone(&service);
                         spawn_blocking(move || service.limiter().forget(service.now()));

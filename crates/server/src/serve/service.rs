@@ -38,6 +38,8 @@ pub(super) struct Service {
     pub(super) recent: Option<Recent>,
     /// A [`HeaderStyle`] as a number.
     style: AtomicU8,
+    /// Whether slashes in a row are one in paths of proxies, and parameters are left out.
+    merges_paths: AtomicBool,
     stops: Option<Stops>,
     is_ending: AtomicBool,
 }
@@ -69,6 +71,7 @@ impl Service {
             usage,
             recent: has_previews.then(|| Recent::new(clock.now())),
             style: AtomicU8::new(0),
+            merges_paths: AtomicBool::new(true),
             stops,
             is_ending: AtomicBool::new(false),
         };
@@ -82,7 +85,8 @@ impl Service {
 
     /// Decides a request within the bounds, and answers in the words of the caller.
     pub(super) fn decide<T>(&self, question: Question, answer: impl FnOnce(&Decision<'_>) -> T) -> Result<T, String> {
-        let Question { attributes, cost, connection } = question.within_bounds()?;
+        let Question { attributes, cost, connection, unreadable } = question.within_bounds()?;
+        self.counts.count_unreadable(unreadable);
         let (limiter, now) = (self.limiter(), self.now());
         let decision = limiter.check_and_record(&attributes, cost, now, &mut self.record());
         self.counts.count(&decision);
@@ -97,7 +101,8 @@ impl Service {
 
     /// Decides several requests: all of them are allowed, or none is charged.
     pub(super) fn decide_all<T>(&self, batch: Batch, answer: impl FnOnce(&[Decision<'_>]) -> T) -> Result<T, String> {
-        let Requests { is_one, all, connections } = batch.within_bounds()?;
+        let Requests { is_one, all, connections, unreadable } = batch.within_bounds()?;
+        self.counts.count_unreadable(unreadable);
         let (limiter, now) = (self.limiter(), self.now());
         let decisions = limiter.check_all_and_record(&all, now, &mut self.record());
         // What a refused batch has charged was given back.
@@ -154,6 +159,16 @@ impl Service {
     pub(super) fn change_style(&self, style: HeaderStyle) {
         let number = STYLES.iter().position(|this| *this == style).unwrap_or_default();
         self.style.store(number as u8, Ordering::Relaxed);
+    }
+
+    /// Returns whether paths of proxies are merged.
+    pub(super) fn merges_paths(&self) -> bool {
+        self.merges_paths.load(Ordering::Relaxed)
+    }
+
+    /// Merges paths of proxies from now on, or no longer.
+    pub(super) fn change_merges_paths(&self, merges_paths: bool) {
+        self.merges_paths.store(merges_paths, Ordering::Relaxed);
     }
 
     /// Returns the caller of a call with these headers, if its token allows this.

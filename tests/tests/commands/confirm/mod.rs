@@ -10,14 +10,18 @@ use std::{
         unix::{net::UnixStream, process::CommandExt as _},
     },
     process::Stdio,
+    thread,
+    time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK, wait_until};
+use ratelimit_tests::{Ratelimit, Sandbox, Sink, VICTIM_LINK, scaled, wait_until};
 use rustix::{
     process::{Pid, Signal, kill_process, kill_process_group},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
 };
 use serde_json::json;
+
+use crate::run::callers::{limit_files, silent};
 
 fn is_waiting(ratelimit: &Ratelimit<'_>) -> bool {
     let output = ratelimit.run("status --json");
@@ -235,6 +239,27 @@ fn an_instance_that_cannot_be_opened_is_still_detached() {
     kill_process(waiter(&sandbox), Signal::TERM).unwrap();
     wait_until("detached", || !sandbox.ip("link show eth0").contains("xdp"));
     wait_until("over", || is_over(&sandbox));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_confirmation_comes_through_beside_silent_connections_and_after_one_that_was_refused() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --confirm 1d");
+    let process = waiter(&sandbox);
+    let silent = silent(&sandbox, "/run/ratelimit.confirm/confirm");
+    limit_files(process.as_raw_nonzero().get().unsigned_abs(), "3:");
+    let refused = sandbox.victim(|| UnixStream::connect("/run/ratelimit.confirm/confirm").unwrap());
+    // The process notices it before it sees the next connection.
+    thread::sleep(Duration::from_millis(200));
+    limit_files(process.as_raw_nonzero().get().unsigned_abs(), "1024:");
+    let begin = Instant::now();
+    ratelimit.ok("confirm");
+    let took = begin.elapsed();
+    assert!(took < scaled(Duration::from_secs(3)), "{took:?}");
+    assert!(sandbox.ip("link show eth0").contains("xdp"));
+    drop((silent, refused));
     ratelimit.ok("detach --all");
 }
 

@@ -1,6 +1,7 @@
 //! `run`: a daemon with its configuration file. Changes of the file are in `reload`.
 
 mod awaited;
+pub(crate) mod callers;
 mod changes;
 mod crowdsec;
 mod footprint;

@@ -1,10 +1,13 @@
 //! What `ratelimit serve` answers by HTTP over a Unix socket.
 
+use std::{io::Write as _, os::unix::net::UnixStream};
+
 use ratelimit_tests::Sandbox;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{RULES, Server, of_user, text};
+use super::{RULES, Server, answer, of_user, text};
+use crate::metrics::series;
 
 #[test]
 fn a_client_over_its_limit_gets_429_with_the_time_to_wait_and_others_do_not() {
@@ -182,12 +185,6 @@ fn calls_that_make_no_sense_get_one_clear_line() {
         ),
         (
             "POST /v1/check",
-            "{\"attributes\": {\"ip\": \"192.0.2.1:80\"}}",
-            400,
-            "ip: expected an address without a port, such as 192.0.2.1 or 2001:db8::1",
-        ),
-        (
-            "POST /v1/check",
             "[{\"user\": \"17\"}, 1]",
             400,
             "line 1, column 0: expected an object with attributes, not a list",
@@ -209,12 +206,6 @@ fn calls_that_make_no_sense_get_one_clear_line() {
             "{\"requests\": [{\"attributes\": {}}, {\"attributes\": {\"user\": null}}]}",
             400,
             "line 1, column 62: request 2: attributes: user: expected text in quotes, not null",
-        ),
-        (
-            "POST /v1/check/batch",
-            "{\"requests\": [{\"attributes\": {}}, {\"attributes\": {\"ip\": \"x\"}}]}",
-            400,
-            "request 2: ip: expected an address without a port, such as 192.0.2.1 or 2001:db8::1",
         ),
         ("POST /v1/check", &many, 400, "attributes: at most 32 are possible"),
         ("GET /v1/nginx", "", 204, ""),
@@ -239,7 +230,111 @@ fn calls_that_make_no_sense_get_one_clear_line() {
         assert_eq!((answer.status, answer.header("allow")), (405, Some(allow)), "{call}");
         assert_eq!(answer.body["error"].as_str().unwrap(), format!("expected {expected}"));
     }
-    let cost = server.call("GET /v1/nginx HTTP/1.1\r\nX-Cost: many", "");
-    assert_eq!((cost.status, &cost.body["error"]), (400, &"x-cost: expected a whole number".into()));
+    server.end();
+}
+
+/// Returns how many attributes clients have made unreadable.
+fn unreadable(server: &Server) -> f64 {
+    let metrics = server.call("GET /metrics HTTP/1.1", "").body;
+    series(metrics.as_str().unwrap())["ratelimit_check_unreadable_attributes_total"]
+}
+
+#[test]
+fn a_byte_of_a_client_evades_no_rule_that_does_not_need_it() {
+    let sandbox = Sandbox::new();
+    let rules = "[[check]]\nname = \"ip\"\nkey = \"ip\"\nlimits = \"1/h\"\n[[check]]\nname = \"all\"\nmatch = { method = \
+                 \"PUT\" }\nlimits = \"1/h\"\n[[check]]\nname = \"key\"\nmatch = { method = \"GET\" }\nkey = \"key\"\n\
+                 limits = \"1/h\"\n";
+    let server = Server::start(&sandbox, rules);
+    let nginx = |headers: &[u8]| {
+        let mut stream = UnixStream::connect(&server.socket).unwrap();
+        let call = [b"GET /v1/nginx HTTP/1.1\r\nhost: x\r\nconnection: close\r\n", headers, b"\r\n\r\n"].concat();
+        stream.write_all(&call).unwrap();
+        answer(stream).status
+    };
+    assert_eq!(nginx(b"X-Attribute-Ip: 192.0.2.1"), 204);
+    for (value, count) in [(&b"k\x01"[..], 1.0), (b"\x00", 1.0), (b"\x7f", 1.0), (b"\x1b[31m", 1.0), (b"k\xe9", 0.0)] {
+        let before = unreadable(&server);
+        let header = [b"X-Attribute-Ip: 192.0.2.1\r\nX-Attribute-Key: ", value].concat();
+        assert_eq!(nginx(&header), 403, "{value:?}");
+        assert_eq!(unreadable(&server) - before, count, "{value:?}");
+    }
+    // An address is read however a proxy writes it. What is none is missing.
+    for ip in ["192.0.2.1:80", "[192.0.2.1]:80", "[192.0.2.1]", "::ffff:192.0.2.1", "[::ffff:192.0.2.1]:443"] {
+        assert_eq!(nginx(format!("X-Attribute-Ip: {ip}").as_bytes()), 403, "{ip}");
+    }
+    let put = |ip: &str| nginx(format!("X-Attribute-Ip: {ip}\r\nX-Attribute-Method: PUT").as_bytes());
+    assert_eq!([put("unix:"), put("k\u{1}"), put("999.1.1.1"), put("")], [204, 403, 403, 403]);
+    // A cost that is no number is missing, and one that is too large is the largest.
+    let cost = |text: &str, ip: &str| nginx(format!("X-Attribute-Ip: {ip}\r\nX-Cost: {text}").as_bytes());
+    let before = unreadable(&server);
+    assert_eq!([cost("many", "192.0.2.3"), cost("-1", "192.0.2.3"), cost("99999999999", "192.0.2.4")], [204, 403, 403]);
+    assert_eq!(unreadable(&server) - before, 2.0);
+    // The same holds for JSON, where a text can have half of a pair of surrogates.
+    let body =
+        |ip: &str| format!("{{\"attributes\": {{\"ip\": \"{ip}\", \"user\": \"\\ud800\", \"method\": \"PUT\"}}}}");
+    for ip in ["192.0.2.1:80", "x", "\\udc00"] {
+        assert_eq!(server.call("POST /v1/check HTTP/1.1", &body(ip)).status, 429, "{ip}");
+        let batch = format!("{{\"requests\": [{}]}}", body(ip));
+        assert_eq!(server.call("POST /v1/check/batch HTTP/1.1", &batch).status, 429, "{ip}");
+    }
+    server.end();
+}
+
+#[test]
+fn traefik_gets_a_decision_whatever_stands_in_x_forwarded_for() {
+    let sandbox = Sandbox::new();
+    let server = Server::start(&sandbox, "[[check]]\nname = \"ip\"\nkey = \"ip\"\nlimits = \"1/h\"\n");
+    let of = |lines: &[&str]| {
+        let lines: String = lines.iter().map(|line| format!("\r\nX-Forwarded-For: {line}")).collect();
+        server.call(&format!("GET /v1/traefik HTTP/1.1{lines}"), "").status
+    };
+    assert_eq!(of(&["192.0.2.1"]), 200);
+    for lines in [
+        &["192.0.2.1:80"][..],
+        &["[::ffff:192.0.2.1]:80"],
+        &["192.0.2.7, 192.0.2.1"],
+        // Of several lines, the last is the one that Traefik has written.
+        &["192.0.2.8", "192.0.2.1"],
+        &["192.0.2.9, ", "", " 192.0.2.1 , ,"],
+    ] {
+        assert_eq!(of(lines), 429, "{lines:?}");
+    }
+    let before = unreadable(&server);
+    for lines in [&["unknown"][..], &["192.0.2.1, _hidden"], &["192.0.2.1, k\u{1}"]] {
+        assert_eq!(of(lines), 200, "{lines:?}");
+    }
+    assert_eq!(unreadable(&server) - before, 3.0);
+    server.end();
+}
+
+#[test]
+fn another_spelling_of_a_path_has_the_same_limit() {
+    let sandbox = Sandbox::new();
+    let rules = "[[check]]\nname = \"login\"\nmatch = { path = \"/login\" }\nlimits = \"1/h\"\n[[check]]\nname = \"each\"\n\
+                 key = [\"ip\", \"path\"]\nlimits = \"1/h\"\n";
+    let mut server = Server::start(&sandbox, rules);
+    let of = |server: &Server, path: &str, ip: &str| {
+        let traefik = format!("GET /v1/traefik HTTP/1.1\r\nX-Forwarded-Uri: {path}\r\nX-Forwarded-For: {ip}");
+        let nginx = format!("GET /v1/nginx HTTP/1.1\r\nX-Attribute-Path: {path}\r\nX-Attribute-Ip: {ip}");
+        [server.call(&traefik, "").status, server.call(&nginx, "").status]
+    };
+    assert_eq!(of(&server, "/login", "192.0.2.1"), [200, 403]);
+    for path in
+        ["/%6cogin", "/./login", "/x/../login", "/login#f", "/%2e/%6C%6fgin?x", "//login", "/login;v=1", "/x/..;/login"]
+    {
+        assert_eq!(of(&server, path, "192.0.2.2"), [429, 403], "{path}");
+    }
+    // With the path in the key, a spelling is no client of its own.
+    assert_eq!(of(&server, "/a", "192.0.2.3"), [200, 403]);
+    assert_eq!(of(&server, "/%61;b=1", "192.0.2.3"), [429, 403]);
+    // An application that tells them apart has the key.
+    server.folder.write(&text(&server.socket, &format!("merge-paths = false\n{rules}")));
+    server.daemon.process.signal(Signal::HUP);
+    server.daemon.line();
+    assert_eq!(of(&server, "/%6cogin", "192.0.2.4"), [429, 403]);
+    for path in ["//login", "/login;v=1"] {
+        assert_eq!(of(&server, path, "192.0.2.5"), [200, 403], "{path}");
+    }
     server.end();
 }

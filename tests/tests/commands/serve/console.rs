@@ -101,6 +101,46 @@ impl Visitor {
 }
 
 #[test]
+fn a_team_learns_nothing_about_a_given_client() {
+    let sandbox = Sandbox::new();
+    let pages = Pages::start(&sandbox);
+    let ask = |pages: &Pages, user: usize| {
+        let question = json!({"attributes": {"operation": "other", "user": user.to_string()}});
+        assert_eq!(pages.server.check(&question).status, 200);
+    };
+    [1, 1, 1, 1, 1, 2, 3, 4, 5].into_iter().for_each(|user| ask(&pages, user));
+    let (team, admin) = (pages.sign_in(TEAM), pages.sign_in(ADMIN));
+    for rule in [
+        "limits=2%2Fh&key=user&match=operation%3Dother",
+        "limits=2%2Fh&key=user&match=user%3D1",
+        "limits=2%2Fh&match=user%3D1",
+        "limits=2%2Fh&match=operation%3Dother",
+    ] {
+        let preview = |visitor: &Visitor, name: &str| {
+            let preview = visitor.post("/console/new", &format!("name={name}&{rule}"));
+            assert_eq!(preview.status, 200, "{preview:?}");
+            preview.body.as_str().unwrap().to_owned()
+        };
+        let text = preview(&team, "team-a-1");
+        assert!(text.contains("needs the scope rules:read") && !text.contains("requests."), "{rule}: {text}");
+        assert!(preview(&admin, "team-a-1").contains("The new rule would have refused "), "{rule}");
+    }
+    // Many clients, of whom conditions choose one.
+    (100..120).for_each(|user| ask(&pages, user));
+    let chosen = team.post("/console/new", "name=team-a-1&limits=2%2Fh&key=user&match=user%3D1");
+    assert!(chosen.body.as_str().unwrap().contains("needs the scope rules:read"), "{chosen:?}");
+    let all = team.post("/console/new", "name=team-a-1&limits=2%2Fh&key=user&match=operation%3Dother");
+    assert!(all.body.as_str().unwrap().contains("would have refused 1 of 25 clients"), "{all:?}");
+    // A rule in force tells its team no more.
+    let rule = "limits=2%2Fh&match=user%3D1&shadow=on";
+    assert_eq!(team.post("/console/rule/team-a-2/apply", rule).status, 303);
+    let text = team.page("/console/rule/team-a-2");
+    assert!(text.contains("their requests need the scope rules:read") && !text.contains("<svg"), "{text}");
+    assert!(admin.page("/console/rule/team-a-2").contains("<svg"));
+    assert_eq!(team.post("/console/rule/team-a-2/apply", "version=1&delete=true").status, 303);
+}
+
+#[test]
 fn a_change_is_previewed_confirmed_and_undone_and_teams_see_only_their_rules() {
     let sandbox = Sandbox::new();
     let mut pages = Pages::start(&sandbox);
@@ -109,12 +149,15 @@ fn a_change_is_previewed_confirmed_and_undone_and_teams_see_only_their_rules() {
     for user in [1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4, 5] {
         assert_eq!(pages.server.check(&question(user)).status, 200);
     }
+    for user in 100..120 {
+        assert_eq!(pages.server.check(&question(user)).status, 200);
+    }
     let (team, admin) = (pages.sign_in(TEAM), pages.sign_in(ADMIN));
     let rule = "limits=2%2Fh&key=user&match=operation%3Dother&algorithm=sliding-log";
     let preview = team.post("/console/new", &format!("name=team-a-1&{rule}"));
     let text = preview.body.as_str().unwrap();
-    let expected = "The new rule would have refused 3 of 5 clients in the last ";
-    assert!(preview.status == 200 && text.contains(expected) && text.contains("9 of 17 requests"), "{text}");
+    let expected = "The new rule would have refused 3 of 25 clients in the last ";
+    assert!(preview.status == 200 && text.contains(expected) && text.contains("9 of 37 requests"), "{text}");
     assert!(!text.contains("user=1"), "{text}");
     assert_eq!(team.get("/console/rule/team-a-1").status, 404, "a preview has changed something");
     let applied = team.post("/console/rule/team-a-1/apply", rule);

@@ -139,10 +139,6 @@ fn calls_that_make_no_sense_get_a_status_with_one_clear_line() {
             (error.code(), error.message()),
             (StatusCode::InvalidArgument, "requests: expected 1 to 100 of them")
         );
-        let port = request([descriptor(&[("remote_address", "192.0.2.1:80")])], 0);
-        let error = ask(&mut client, port).await.unwrap_err();
-        assert_eq!(error.code(), StatusCode::InvalidArgument);
-        assert!(error.message().starts_with("request 1: ip: expected an address without a port"), "{error}");
         let huge = request([descriptor(&[("user", &"x".repeat(1_100_000))])], 0);
         // However many there are, the connection goes on: other clients use it too.
         for _ in 0..1_500 {
@@ -150,6 +146,45 @@ fn calls_that_make_no_sense_get_a_status_with_one_clear_line() {
         }
         let answer = ask(&mut client, request([descriptor(&[("generic_key", "all")])], 0)).await.unwrap();
         assert_eq!(answer.statuses[0].limit_remaining, 99);
+    });
+}
+
+/// A message with a text that is no Unicode, which the generated client cannot write.
+#[derive(Clone, PartialEq, prost::Message)]
+struct Raw {
+    #[prost(bytes = "vec", tag = "2")]
+    descriptor: Vec<u8>,
+}
+
+#[test]
+fn an_address_that_cannot_be_read_and_a_text_that_is_no_unicode_evade_no_other_rule() {
+    with_server(async |mut client| {
+        let all = |address: &str| request([descriptor(&[("generic_key", "all"), ("remote_address", address)])], 0);
+        for (address, remaining) in [("unknown", 99), ("k\u{1}", 98), ("192.0.2.1:80", 97)] {
+            let answer = ask(&mut client, all(address)).await.unwrap();
+            assert_eq!(answer.statuses[0].limit_remaining, remaining, "{address}");
+        }
+        // A port makes no other client.
+        let login =
+            |address: &str, path: &str| request([descriptor(&[("remote_address", address), ("path", path)])], 0);
+        for (address, path, code) in [
+            ("192.0.2.1", "/login", Code::Ok),
+            ("192.0.2.1:80", "/%6cogin", Code::Ok),
+            ("[::ffff:192.0.2.1]:81", "//login;v=1#f", Code::OverLimit),
+        ] {
+            assert_eq!(ask(&mut client, login(address, path)).await.unwrap().overall_code(), code, "{address} {path}");
+        }
+        let entry = |key: &[u8], value: &[u8]| {
+            let pair = [&[0x0a, key.len() as u8], key, &[0x12, value.len() as u8], value].concat();
+            [&[0x0a, pair.len() as u8][..], &pair].concat()
+        };
+        let descriptor = [entry(b"generic_key", b"all"), entry(b"user", b"k\xff")].concat();
+        let mut grpc = tonic::client::Grpc::new(Channel::from_static("http://127.0.0.1:8081").connect().await.unwrap());
+        grpc.ready().await.unwrap();
+        let path = PathAndQuery::from_static("/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit");
+        let codec = ProstCodec::<Raw, RateLimitResponse>::default();
+        let answer = grpc.unary(Request::new(Raw { descriptor }), path, codec).await.unwrap().into_inner();
+        assert_eq!(answer.statuses[0].limit_remaining, 96);
     });
 }
 

@@ -48,7 +48,9 @@ fn ask(sandbox: &Sandbox) -> String {
 #[test]
 fn the_unit_of_the_server_starts_reloads_and_stops_without_privileges() {
     let sandbox = Sandbox::new();
-    let unit = UNIT.replace("RestartSec=1s", "RestartSec=1ms");
+    assert!(UNIT.contains("\nMemoryMax=2G\n") && UNIT.contains("\nWatchdogSec=30s\n"));
+    let unit = UNIT.replace("RestartSec=1s", "RestartSec=1ms\nTimeoutAbortSec=1s");
+    let unit = unit.replace("WatchdogSec=30s", "WatchdogSec=2s");
     let systemd = Systemd::start(&sandbox, &Ratelimit::new(&sandbox), &unit);
     write(&sandbox, 1);
     assert_eq!(systemd.ok("systemd-analyze verify /run/units/ratelimit.service"), "");
@@ -71,6 +73,11 @@ fn the_unit_of_the_server_starts_reloads_and_stops_without_privileges() {
             systemd.show("NRestarts") == ends.to_string() && systemd.show("ActiveState") == "active"
         });
     }
+    // A server that hangs is started again too.
+    systemd.ok("systemctl kill --signal=STOP ratelimit");
+    wait_until("systemd restarts the server that hangs", || {
+        systemd.show("NRestarts") == "7" && systemd.show("ActiveState") == "active"
+    });
     systemd.ok("systemctl stop ratelimit");
     assert_eq!(systemd.show("Result"), "success");
     assert!(!sandbox.victim(|| fs::exists("/run/ratelimit-check").unwrap()));

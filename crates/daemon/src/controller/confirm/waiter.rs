@@ -14,8 +14,8 @@ use ratelimit_dataplane::{
 };
 use rustix::io::Errno;
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{UnixStream, unix::OwnedWriteHalf},
+    io::AsyncWriteExt as _,
+    net::unix::OwnedWriteHalf,
     runtime::Runtime,
     signal::unix::{Signal, SignalKind, signal},
     time::{sleep_until, timeout},
@@ -26,12 +26,13 @@ use crate::controller::{
     change::{left, undo::Done},
     socket::{
         folder::CONFIRM,
+        incoming::{IncomingRequest, IncomingRequests},
         request::{Reply, Request},
         server::{Lock, REQUEST_MOST, Server},
     },
 };
 
-/// How long a command may take to send its request.
+/// How long a command may take to read its answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often an instance that cannot be opened is tried. A locked one does not count.
@@ -117,15 +118,15 @@ impl Waiter {
     fn wait_until(self, until: Instant, changed: &Changed) -> (io::Result<Waited>, Lock) {
         let Self { runtime, server: Server { listener, lock }, mut interrupt, mut terminate, .. } = self;
         let waited = runtime.block_on(async {
+            let mut requests = IncomingRequests::new(listener, REQUEST_MOST);
             loop {
                 tokio::select! {
                     () = sleep_until(until.into()) => return Ok(Waited::Unconfirmed),
                     _ = interrupt.recv() => return Ok(Waited::Unconfirmed),
                     _ = terminate.recv() => return Ok(Waited::Unconfirmed),
-                    accepted = listener.accept() => {
-                        let (stream, _) = accepted?;
+                    request = requests.next() => {
                         // A confirmation counts even if the command ends before the answer.
-                        if let Ok(Ok(Some(waited))) = timeout(PATIENCE, serve(stream, until, changed)).await {
+                        if let Some(waited) = serve(request, until, changed).await? {
                             return Ok(waited);
                         }
                     }
@@ -210,10 +211,8 @@ fn log_failures(failures: &[anyhow::Error]) {
 }
 
 /// Answers one request. Returns how the wait ended, if it did.
-async fn serve(stream: UnixStream, until: Instant, changed: &Changed) -> io::Result<Option<Waited>> {
-    let (read, mut write) = stream.into_split();
-    let mut line = String::new();
-    BufReader::new(read.take(REQUEST_MOST)).read_line(&mut line).await?;
+async fn serve(request: IncomingRequest, until: Instant, changed: &Changed) -> io::Result<Option<Waited>> {
+    let IncomingRequest { line, mut command, .. } = request;
     let left = until.saturating_duration_since(Instant::now());
     let request = serde_json::from_str(&line).ok();
     let is_gone = request == Some(Request::Gone) && changed.is_gone();
@@ -226,10 +225,10 @@ async fn serve(stream: UnixStream, until: Instant, changed: &Changed) -> io::Res
         ),
     };
     let answer = serde_json::to_string(&answer)? + "\n";
-    let _ = write.write_all(answer.as_bytes()).await;
+    let _ = timeout(PATIENCE, command.write_all(answer.as_bytes())).await;
     Ok(match request {
         Some(Request::Confirm) => Some(Waited::Confirmed),
-        Some(Request::Gone) if is_gone => Some(Waited::Gone(write)),
+        Some(Request::Gone) if is_gone => Some(Waited::Gone(command)),
         _ => None,
     })
 }

@@ -11,15 +11,13 @@ use ratelimit_base::{
     tables::problem::ConfigError,
 };
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader},
-    net::UnixStream,
     signal::unix::{Signal, SignalKind, signal},
     task::spawn_blocking,
-    time::{self, MissedTickBehavior, timeout},
+    time::{self, MissedTickBehavior},
 };
 
 use super::{
-    answers::{self, Waiting},
+    answers::Waiting,
     clock::WallClock,
     feeds::Feeds,
     links::Links,
@@ -39,6 +37,7 @@ use crate::{
         fleet, metrics,
         socket::{
             folder::DAEMON,
+            incoming::{IncomingRequest, IncomingRequests},
             request::{Caller, FileState, Reply, Request},
             server::Server,
         },
@@ -46,9 +45,6 @@ use crate::{
     },
 };
 use ratelimit_dataplane::instance::lock;
-
-/// How long a command may take to send its request.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The time between two looks at the routes.
 const ROUTES: Duration = Duration::from_secs(10);
@@ -75,7 +71,7 @@ pub fn run(pins: &Path, file: &Path, force: bool, requests: RequestTables) -> Re
     outcome
 }
 
-async fn follow(pins: &Path, file: &Path, force: bool, requests: RequestTables) -> Result<()> {
+async fn follow(pins: &Path, file: &Path, force: bool, tables: RequestTables) -> Result<()> {
     let server = Server::take(pins, DAEMON)?;
     // The watch begins before the file is read, so that no change is missed.
     let mut watch = Watch::new(file).map_err(|cause| unwatched(file, cause))?;
@@ -94,9 +90,12 @@ async fn follow(pins: &Path, file: &Path, force: bool, requests: RequestTables) 
         lists: downloads.shown(),
     };
     let metrics = metrics::Service::start(pins, server.metrics()?, shown);
+    // Dropping the lock removes the socket.
+    let Server { listener, lock: _lock } = server;
+    let mut requests = IncomingRequests::new(listener, MOST);
     let view = view::Service::of(pins);
     let services = Services { metrics, fleet, stops, view, downloads, crowdsec };
-    let daemon = Daemon::new(pins, file, force, requests, services);
+    let daemon = Daemon::new(pins, file, force, tables, services);
     // Until the file is in force, the service manager hears nothing.
     let (mut daemon, started) = on_thread(daemon, Daemon::start, &mut Watchdog::silent()).await?;
     started?;
@@ -137,10 +136,9 @@ async fn follow(pins: &Path, file: &Path, force: bool, requests: RequestTables) 
                 (daemon, ()) = on_thread(daemon, Daemon::renew_ends, &mut watchdog).await?;
             }
             () = daemon.late() => (daemon, ()) = on_thread(daemon, Daemon::try_again, &mut watchdog).await?,
-            accepted = server.listener.accept() => {
-                let (stream, _) = accepted.context("cannot listen any more")?;
+            request = requests.next() => {
                 let shown = Seen { minute: &minute, saver: &saver };
-                daemon = serve(stream, daemon, shown, &mut waiting, &mut watchdog).await?;
+                daemon = serve(request, daemon, shown, &mut waiting, &mut watchdog).await?;
             }
             () = watchdog.beat() => {}
             _ = minute_steps.tick() => minute.read(),
@@ -192,24 +190,17 @@ struct Seen<'a> {
     saver: &'a Saver,
 }
 
-/// Answers one request. A command that sends nothing, or ends before the answer, is ignored.
+/// Answers one request.
 async fn serve(
-    stream: UnixStream,
+    IncomingRequest { line, user, command }: IncomingRequest,
     mut daemon: Daemon,
     Seen { minute, saver }: Seen<'_>,
     waiting: &mut Waiting,
     watchdog: &mut Watchdog,
 ) -> Result<Daemon> {
-    // The kernel recorded the user when the command connected.
-    let user = stream.peer_cred().ok().map(|peer| peer.uid());
-    let (read, write) = stream.into_split();
-    let mut line = String::new();
-    let Ok(Ok(_)) = timeout(PATIENCE, BufReader::new(read.take(MOST)).read_line(&mut line)).await else {
-        return Ok(daemon);
-    };
     let request = serde_json::from_str(&line);
     if let Some(text) = request.as_ref().ok().and_then(|request| rights::refusal(request, user)) {
-        return answers::send(write, &Reply::Failed(text.to_owned())).await.map(|()| daemon);
+        return waiting.send(command, &Reply::Failed(text.to_owned())).map(|()| daemon);
     }
     let reply;
     match request {
@@ -225,7 +216,7 @@ async fn serve(
             });
             reply = state.map_or_else(|error| Reply::Failed(format!("{error:#}")), Reply::State);
         }
-        Ok(Request::Rules(request, who)) => return waiting.answer(request, who, write).await.map(|()| daemon),
+        Ok(Request::Rules(request, who)) => return waiting.answer(request, who, command).map(|()| daemon),
         Ok(Request::Stops(address)) => reply = Reply::Stops(daemon.stops.of_address(&address)),
         Ok(Request::StopEvents(number)) => reply = Reply::StopEvents(daemon.stops.events_after(number)),
         Ok(Request::Fleet) => reply = Reply::Fleet(daemon.fleet.status()),
@@ -240,7 +231,7 @@ async fn serve(
             reply = Reply::Failed(text.to_owned());
         }
     }
-    answers::send(write, &reply).await.map(|()| daemon)
+    waiting.send(command, &reply).map(|()| daemon)
 }
 
 /// Returns the error for a file that cannot be watched. Only its folder must be readable.

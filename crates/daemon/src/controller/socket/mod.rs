@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod folder;
+pub mod incoming;
 pub mod request;
 pub mod rules;
 pub mod server;

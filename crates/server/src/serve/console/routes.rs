@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
+    body::Body,
     http::{
         Method, StatusCode,
         header::{ALLOW, CONTENT_TYPE},
@@ -10,7 +11,7 @@ use axum::{
     },
     response::{IntoResponse as _, Response},
 };
-use hyper::{Request, body::Incoming};
+use hyper::Request;
 
 use super::{
     pages::{change, log, overview, packet_change, packet_rule, packets, rule, rules, sign_in},
@@ -32,13 +33,13 @@ pub(in crate::serve) const READERS: usize = 256;
 pub(in crate::serve) struct Pages(pub(in crate::serve) Arc<Console>);
 
 impl Answers for Pages {
-    async fn answer(&self, call: Request<Incoming>) -> Response {
+    async fn answer(&self, call: Request<Body>) -> Response {
         let Self(console) = self;
         secure(answer(console, call).await, console.gate.is_encrypted())
     }
 }
 
-async fn answer(console: &Arc<Console>, call: Request<Incoming>) -> Response {
+async fn answer(console: &Arc<Console>, call: Request<Body>) -> Response {
     let (head, body) = call.into_parts();
     let problem = |status, text| page::problem(None, status, text);
     let is_change = match head.method {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::{
     Router,
+    body::Body,
     extract::State,
     http::{StatusCode, header::CONTENT_TYPE},
     middleware::from_fn_with_state,
     response::{IntoResponse, Response},
     routing::get,
 };
-use hyper::{Request, body::Incoming};
+use hyper::Request;
 use tower_service::Service as _;
 
 use super::{
@@ -31,7 +32,7 @@ impl Metrics {
 }
 
 impl Answers for Metrics {
-    async fn answer(&self, call: Request<Incoming>) -> Response {
+    async fn answer(&self, call: Request<Body>) -> Response {
         in_time(self.0.clone().call(call)).await
     }
 }

@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use axum::{
     Router,
+    body::Body,
     http::{HeaderValue, StatusCode},
     middleware::from_fn_with_state,
     response::Response,
     routing::{any, post},
 };
-use hyper::{Request, body::Incoming};
+use hyper::Request;
 use ratelimit_client::wire::{BATCH, CHECK, LOAD, LOCAL, STATUS};
 use tower_service::Service as _;
 
@@ -61,7 +62,7 @@ impl Routes {
 
 impl Answers for Routes {
     /// Answers in time, and says how busy this server is, and whether limits should be shared and are not.
-    async fn answer(&self, call: Request<Incoming>) -> Response {
+    async fn answer(&self, call: Request<Body>) -> Response {
         if rules::is_about_rules(call.uri().path()) {
             // A change that has begun is made, however long it takes.
             let Ok(answer) = self.rules.clone().call(call).await;

@@ -1,6 +1,6 @@
 //! Questions of proxies, as headers.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     Extension,
@@ -9,13 +9,14 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use ratelimit_client::wire;
-use ratelimit_limiter::Decision;
+use ratelimit_limiter::{ADDRESS, Decision};
 
 use super::{answer::answer, check::address, problem::bad};
 use crate::serve::{
     access::Peer,
-    question::{Named, Question},
+    question::{Attributes, Question},
     service::Service,
+    sockets::UNREADABLE,
     stops,
 };
 
@@ -34,16 +35,22 @@ pub(super) async fn nginx(
     peer: Option<Extension<Peer>>,
     headers: HeaderMap,
 ) -> Response {
-    let mut question = Question { attributes: BTreeMap::new(), cost: 1, connection: Named::Nothing };
+    let mut question = Question::of_proxy(Attributes::new());
     for (name, value) in &headers {
         let Some(name) = name.as_str().strip_prefix(ATTRIBUTE) else { continue };
-        let value = Question::of_proxy(name, String::from_utf8_lossy(value.as_bytes()).into_owned());
-        question.attributes.insert(name.to_owned(), value);
+        match text(value) {
+            Some(value) => {
+                let value = Question::spelled(name, value, service.merges_paths());
+                question.attributes.insert(name.to_owned(), value);
+            }
+            None => question.unreadable += 1,
+        }
     }
     if let Some(cost) = headers.get(COST) {
-        match cost.to_str().ok().and_then(|cost| cost.parse().ok()) {
-            Some(cost) => question.cost = cost,
-            None => return bad(&service, format!("{COST}: expected a whole number")),
+        match cost.to_str().ok().filter(|cost| !cost.is_empty() && cost.bytes().all(|byte| byte.is_ascii_digit())) {
+            // No limit admits more than the largest cost.
+            Some(cost) => question.cost = cost.parse().unwrap_or(u32::MAX),
+            None => question.unreadable += 1,
         }
     }
     let [local, remote] = ENDS.map(|name| headers.get(name).map(|value| value.to_str().unwrap_or_default()));
@@ -57,18 +64,38 @@ pub(super) async fn nginx(
 
 /// Answers forwardAuth of Traefik, which passes 429 on.
 pub(super) async fn traefik(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
-    let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    // The last address is the one that Traefik has seen itself.
-    let ip = text("x-forwarded-for").and_then(|all| all.rsplit(',').next().map(|ip| ip.trim().to_owned()));
-    let (method, host, path) = (text("x-forwarded-method"), text("x-forwarded-host"), text("x-forwarded-uri"));
-    let known = [("ip", ip), ("method", method), ("host", host), ("path", path)];
-    let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Question::of_proxy(name, value?))));
-    let attributes = known.collect();
+    let mut question = Question::of_proxy(Attributes::new());
+    let mut insert = |name: &str, value: Option<Option<String>>| match value {
+        Some(Some(value)) => {
+            let value = Question::spelled(name, value, service.merges_paths());
+            question.attributes.insert(name.to_owned(), value);
+        }
+        Some(None) => question.unreadable += 1,
+        None => {}
+    };
+    // The last address is the one that Traefik has seen itself. Elements without text are none (RFC 9110).
+    let lines = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes);
+    let mut elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
+    let ip = elements.rfind(|element| !element.trim_ascii().is_empty());
+    insert(ADDRESS, ip.map(readable));
+    for (name, header) in [("method", "x-forwarded-method"), ("host", "x-forwarded-host"), ("path", "x-forwarded-uri")]
+    {
+        // Traefik replaces what a client sends, or its line comes last.
+        insert(name, headers.get_all(header).iter().next_back().map(text));
+    }
     // Traefik does not tell the port of the client.
-    let question = Question { attributes, cost: 1, connection: Named::Nothing };
     decide(&service, question, |decision| answer(decision, service.style()))
 }
 
 fn decide(service: &Service, question: Question, answer: impl FnOnce(&Decision<'_>) -> Response) -> Response {
     service.decide(question, answer).unwrap_or_else(|error| bad(service, error))
+}
+
+/// Returns the text of a header. None if its client has put control bytes into it.
+fn text(value: &HeaderValue) -> Option<String> {
+    readable(value.as_bytes())
+}
+
+fn readable(bytes: &[u8]) -> Option<String> {
+    (!bytes.contains(&UNREADABLE)).then(|| String::from_utf8_lossy(bytes).into_owned())
 }

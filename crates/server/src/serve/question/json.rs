@@ -17,6 +17,33 @@ use super::{Attributes, Named, Question};
 struct OfAttributes;
 struct OfRequests;
 
+/// A text of a client. What is no Unicode in it is replaced, as in headers of proxies.
+struct Lossy(String);
+
+impl<'de> Deserialize<'de> for Lossy {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_byte_buf(OfText).map(Self)
+    }
+}
+
+struct OfText;
+
+impl Visitor<'_> for OfText {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_bytes<E: Error>(self, text: &[u8]) -> Result<String, E> {
+        Ok(String::from_utf8_lossy(text).into_owned())
+    }
+}
+
 /// One request of a batch.
 #[derive(Deserialize)]
 struct Whole(#[serde(deserialize_with = "question")] Question);
@@ -59,7 +86,7 @@ impl<'de> Visitor<'de> for OfAttributes {
             match attributes.entry(name) {
                 Entry::Vacant(place) => {
                     let value = map.next_value();
-                    let value = value.map_err(|error: A::Error| within(&excerpt(place.key()), error))?;
+                    let Lossy(value) = value.map_err(|error: A::Error| within(&excerpt(place.key()), error))?;
                     place.insert(value);
                 }
                 Entry::Occupied(place) => {

@@ -20,7 +20,7 @@ use ratelimit_limiter::ADDRESS;
 
 use self::shard::{Request, Shard};
 pub(super) use self::{
-    replay::{Replayed, replay},
+    replay::{MANY, Replayed, chooses_clients, replay},
     shard::OF_CLIENT,
 };
 

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use ratelimit_limiter::{Counted, Limiter, Record, Refusal, Rule};
 
 use super::Sample;
-use crate::usage::label;
+use crate::{sharing::is_identity, usage::label};
 
 /// The clients of an answer.
 const WORST: usize = 10;
+/// The fewest clients whose figures tell nothing about a given one.
+pub(in crate::serve) const MANY: usize = 20;
 /// The most clients that a replay remembers: twice those that a sample can have.
 const CLIENTS: usize = 2 * super::MOST;
 
@@ -23,6 +25,8 @@ pub(in crate::serve) struct Replayed {
     pub(in crate::serve) refused: u64,
     /// The clients with the most refused requests, and then those with the most requests.
     pub(in crate::serve) worst: Vec<Client>,
+    /// Whether these figures are those of many clients, whom the rule does not choose.
+    pub(in crate::serve) is_about_many: bool,
 }
 
 /// A client.
@@ -55,10 +59,15 @@ impl Record for Clients {
     }
 }
 
+/// Returns whether a rule is only about clients that its author has chosen.
+pub(in crate::serve) fn chooses_clients(rule: &Rule) -> bool {
+    rule.conditions().any(is_identity)
+}
+
 /// Asks a rule about all requests of a sample, as if there were no other rule.
 pub(in crate::serve) fn replay(rule: &Rule, sample: &Sample) -> Replayed {
-    let rule = rule.clone().with_clients(rule.clients().min(CLIENTS));
-    let limiter = Limiter::new([rule], sample.seed);
+    let smaller = rule.clone().with_clients(rule.clients().min(CLIENTS));
+    let limiter = Limiter::new([smaller], sample.seed);
     let mut clients = Clients::default();
     for request in &sample.requests {
         limiter.check_and_record(&request.attributes, request.cost, request.at, &mut clients);
@@ -67,7 +76,8 @@ pub(in crate::serve) fn replay(rule: &Rule, sample: &Sample) -> Replayed {
     worst.sort_by(|one, other| {
         (other.refused, other.requests, &one.name).cmp(&(one.refused, one.requests, &other.name))
     });
-    let mut found = Replayed { clients: worst.len(), ..Replayed::default() };
+    let is_about_many = worst.len() >= MANY && !chooses_clients(rule);
+    let mut found = Replayed { clients: worst.len(), is_about_many, ..Replayed::default() };
     for client in &worst {
         found.requests += client.requests;
         found.refused += client.refused;

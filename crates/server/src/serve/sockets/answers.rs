@@ -1,10 +1,10 @@
 //! What answers the calls of a socket.
 
-use axum::response::Response;
-use hyper::{Request, body::Incoming};
+use axum::{body::Body, response::Response};
+use hyper::Request;
 
 /// The interface behind a socket.
 pub(in crate::serve) trait Answers: Send + Sync + 'static {
     /// Answers a call.
-    fn answer(&self, call: Request<Incoming>) -> impl Future<Output = Response> + Send;
+    fn answer(&self, call: Request<Body>) -> impl Future<Output = Response> + Send;
 }

@@ -1,4 +1,4 @@
-//! How many connections each caller has, so that one of them cannot take all.
+//! How many connections and calls each caller has, so that one of them cannot take all.
 
 use std::{
     collections::HashMap,
@@ -12,6 +12,7 @@ use ratelimit_base::{
     notify::journal::{self, Level},
     text::prefix::Prefix,
 };
+use tokio::sync::Semaphore;
 
 /// Time between two messages about a caller with too many connections.
 const QUIET: Duration = Duration::from_secs(60);
@@ -46,8 +47,21 @@ impl fmt::Display for Caller {
     }
 }
 
-/// The number of connections of each caller that has one.
-type Open = Arc<Mutex<HashMap<Caller, usize>>>;
+/// The most calls of a caller that are under way at a time, on all of its connections together. Each takes some kilobytes.
+const CALLS: usize = 2_048;
+/// The same for all callers together that are not counted.
+const UNCOUNTED_CALLS: usize = 4 * CALLS;
+
+/// What each caller with a connection has.
+type Open = Arc<Mutex<HashMap<Caller, Has>>>;
+
+/// What a caller has.
+#[derive(Debug)]
+struct Has {
+    connections: usize,
+    /// The calls that may begin.
+    calls: Arc<Semaphore>,
+}
 
 /// The open connections of all callers.
 #[derive(Debug)]
@@ -55,30 +69,43 @@ pub(super) struct Callers {
     /// The most connections of one of them.
     most: usize,
     open: Open,
+    uncounted: Arc<Semaphore>,
     told: Mutex<Option<Instant>>,
 }
 
-/// The place of a connection, until it is dropped. None for a caller that is not counted.
+/// The place of a connection, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place(Option<(Open, Caller)>);
+pub(super) struct Place {
+    /// None for a caller that is not counted.
+    counted: Option<(Open, Caller)>,
+    calls: Arc<Semaphore>,
+}
 
 impl Callers {
     pub(super) fn new(most: usize) -> Self {
-        Self { most, open: Arc::default(), told: Mutex::default() }
+        Self {
+            most,
+            open: Arc::default(),
+            uncounted: Arc::new(Semaphore::new(UNCOUNTED_CALLS)),
+            told: Mutex::default(),
+        }
     }
 
     /// Returns the place of another connection, if the caller may have one.
     pub(super) fn admit(&self, caller: Option<Caller>) -> Option<Place> {
-        let Some(caller) = caller else { return Some(Place(None)) };
+        let Some(caller) = caller else {
+            return Some(Place { counted: None, calls: Arc::clone(&self.uncounted) });
+        };
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = open.entry(caller).or_default();
-        if *count >= self.most {
+        let new = || Has { connections: 0, calls: Arc::new(Semaphore::new(CALLS)) };
+        let has = open.entry(caller).or_insert_with(new);
+        if has.connections >= self.most {
             drop(open);
             self.tell(caller);
             return None;
         }
-        *count += 1;
-        Some(Place(Some((Arc::clone(&self.open), caller))))
+        has.connections += 1;
+        Some(Place { counted: Some((Arc::clone(&self.open), caller)), calls: Arc::clone(&has.calls) })
     }
 
     fn tell(&self, caller: Caller) {
@@ -91,13 +118,20 @@ impl Callers {
     }
 }
 
+impl Place {
+    /// Returns the calls that may begin, on all connections of the caller.
+    pub(super) fn calls(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.calls)
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        let Some((open, caller)) = &self.0 else { return };
+        let Some((open, caller)) = &self.counted else { return };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(caller) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(has) = open.get_mut(caller) {
+            has.connections -= 1;
+            if has.connections == 0 {
                 open.remove(caller);
             }
         }
@@ -124,6 +158,17 @@ mod tests {
         assert!(callers.admit(at("192.0.2.1")).is_none());
         // Callers without a connection are forgotten.
         assert_eq!(callers.open.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn the_calls_of_all_connections_of_a_caller_count_together() {
+        let callers = Callers::new(2);
+        let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|address| callers.admit(at(address)).unwrap());
+        let again = callers.admit(at("192.0.2.1")).unwrap();
+        let _all = one.calls().try_acquire_many_owned(CALLS as u32).unwrap();
+        assert!(again.calls().try_acquire_owned().is_err());
+        assert!(other.calls().try_acquire_owned().is_ok());
+        assert!(callers.admit(None).unwrap().calls().try_acquire_owned().is_ok());
     }
 
     #[test]

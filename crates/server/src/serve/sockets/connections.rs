@@ -1,8 +1,14 @@
 //! Connections of callers, within bounds. A slow caller only occupies its own connection.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
 use anyhow::Result;
+use axum::{
+    body::Body,
+    http::StatusCode,
+    response::{IntoResponse as _, Response},
+};
+use http_body_util::BodyExt as _;
 use hyper::{
     Request,
     body::Incoming,
@@ -24,11 +30,14 @@ use tokio_rustls::TlsAcceptor;
 use super::{
     answers::Answers,
     callers::Callers,
+    drained::Drained,
     idle::Brought,
     listener::{Accepted, Listener},
+    readable::Readable,
     row::Row,
     tls::Shown,
-    unread::Unread,
+    unread::{Turn, Unread},
+    waiting::WaitingWrites,
 };
 use crate::{config::Listen, serve::access::Peer};
 
@@ -51,6 +60,8 @@ const END_TIME: Duration = Duration::from_secs(10);
 const IDLE_TIME: Duration = Duration::from_secs(60);
 /// The calls of a connection of HTTP/2 at a time. Further ones wait.
 const CALLS: u32 = 256;
+/// The errors of a caller of HTTP/2, such as calls that are malformed, after which its connection ends.
+const ERRORS: usize = 1_024;
 /// The time after which a silent connection of HTTP/2 is asked whether it still lives, and the time it has to answer.
 const PING: Duration = Duration::from_secs(20);
 const PONG: Duration = Duration::from_secs(10);
@@ -84,6 +95,7 @@ pub(in crate::serve) struct Connections<A> {
     tls: Option<TlsAcceptor>,
     permits: Arc<Semaphore>,
     callers: Callers,
+    waiting: WaitingWrites,
     row: Option<Row>,
     graceful: GracefulShutdown,
     /// Its end stops handshakes.
@@ -107,6 +119,7 @@ impl<A: Answers> Connections<A> {
             // One place stays free for the next connection.
             permits: Arc::new(Semaphore::new(most + usize::from(row.is_some()))),
             callers: Callers::new((most / PARTS).max(1)),
+            waiting: WaitingWrites::default(),
             row,
             graceful: GracefulShutdown::new(),
             handshakes: watch::Sender::default(),
@@ -119,7 +132,8 @@ impl<A: Answers> Connections<A> {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
             match (permit, self.listener.accept().await) {
                 (Ok(permit), Ok(accepted)) => {
-                    let Some(begun) = self.serve(accepted, permit) else { continue };
+                    let begun = accepted.and_then(|accepted| self.serve(accepted, permit));
+                    let Some(begun) = begun else { continue };
                     if let Some(row) = &self.row {
                         row.add(begun, self.permits.available_permits() == 0);
                     }
@@ -131,8 +145,9 @@ impl<A: Answers> Connections<A> {
 
     fn serve(&self, Accepted { stream, peer, caller }: Accepted, permit: OwnedSemaphorePermit) -> Option<AbortHandle> {
         let place = self.callers.admit(caller)?;
-        let place = (place, permit);
-        let calls = Calls { protocol: self.protocol, answers: Arc::clone(&self.answers), peer };
+        let (open_calls, place) = (place.calls(), (place, permit));
+        let (answers, waiting) = (Arc::clone(&self.answers), self.waiting.clone());
+        let calls = Calls { protocol: self.protocol, answers, waiting, peer, places: open_calls };
         let watcher = self.graceful.watcher();
         let Some(tls) = self.tls.clone() else {
             let begun = tokio::spawn(async move {
@@ -167,13 +182,16 @@ impl<A: Answers> Connections<A> {
 struct Calls<A> {
     protocol: Protocol,
     answers: Arc<A>,
+    waiting: WaitingWrites,
     peer: Option<Peer>,
+    /// Places for calls of HTTP/2 that are under way.
+    places: Arc<Semaphore>,
 }
 
 impl<A: Answers> Calls<A> {
     /// Answers all of them. Errors concern only the caller, which sees them.
     async fn answer(self, stream: impl Stream + 'static, watcher: Watcher) {
-        let Self { protocol, answers, peer } = self;
+        let Self { protocol, answers, waiting, peer, places } = self;
         let brought = Brought::default();
         let brings = brought.clone();
         let service = service_fn(move |mut call: Request<Incoming>| {
@@ -181,10 +199,28 @@ impl<A: Answers> Calls<A> {
             if let Some(peer) = peer {
                 call.extensions_mut().insert(peer);
             }
-            let answers = Arc::clone(&answers);
-            async move { Ok::<_, Infallible>(answers.answer(call).await) }
+            let place = match protocol {
+                Protocol::Http1 | Protocol::Http1Once => None,
+                Protocol::Http2 => Some(Arc::clone(&places).try_acquire_owned().map(Arc::new)),
+            };
+            // Calls that begin wait for a thread. Those without a place take little memory meanwhile.
+            let answer = match place {
+                None => Some(answer(Arc::clone(&answers), call.map(Body::new), None)),
+                Some(Ok(place)) => {
+                    let body = |body| Body::new(Drained::new(body, Arc::clone(&place)));
+                    Some(answer(Arc::clone(&answers), call.map(body), Some(Arc::clone(&place))))
+                }
+                Some(Err(_)) => None,
+            };
+            async move {
+                Ok::<_, Infallible>(match answer {
+                    Some(answer) => answer.await,
+                    None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+                })
+            }
         });
-        let stream = TokioIo::new(Unread::new(stream, READ_TIME));
+        let turn = Turn::default();
+        let stream = Unread::new(stream, READ_TIME, waiting, turn.clone());
         match protocol {
             Protocol::Http1 | Protocol::Http1Once => {
                 let mut server = http1::Builder::new();
@@ -192,15 +228,15 @@ impl<A: Answers> Calls<A> {
                 server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES);
                 // Bodies are short. To copy one costs less than to send it apart from its head.
                 server.writev(false);
-                let _ = watcher.watch(server.serve_connection(stream, service)).await;
+                let _ =
+                    turn.each(watcher.watch(server.serve_connection(TokioIo::new(Readable(stream)), service))).await;
             }
             Protocol::Http2 => {
                 let mut server = http2::Builder::new(TokioExecutor::new());
                 server.timer(TokioTimer::new()).max_concurrent_streams(CALLS).max_header_list_size(HEAD_BYTES as u32);
                 server.keep_alive_interval(PING).keep_alive_timeout(PONG);
-                // A proxy has one connection for all of its clients. Those whose calls are too large must not end it.
-                server.max_local_error_reset_streams(None);
-                let connection = watcher.watch(server.serve_connection(stream, service));
+                server.max_local_error_reset_streams(Some(ERRORS));
+                let connection = turn.each(watcher.watch(server.serve_connection(TokioIo::new(stream), service)));
                 tokio::select! {
                     // An idle connection keeps a place from others.
                     () = brought.nothing_for(HEAD_TIME, IDLE_TIME) => {}
@@ -211,11 +247,25 @@ impl<A: Answers> Calls<A> {
     }
 }
 
+/// Answers a call. Its place is taken until the caller has the answer.
+fn answer<A: Answers>(
+    answers: Arc<A>,
+    call: Request<Body>,
+    place: Option<Arc<OwnedSemaphorePermit>>,
+) -> Pin<Box<impl Future<Output = Response>>> {
+    Box::pin(async move {
+        let answer = answers.answer(call).await;
+        match place {
+            Some(place) => answer.map(|body| Body::new(body.map_frame(move |frame| (frame, &place).0))),
+            None => answer,
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
 
-    use axum::response::Response;
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
         net::TcpStream,
@@ -226,7 +276,7 @@ mod tests {
     struct Empty;
 
     impl Answers for Empty {
-        async fn answer(&self, _: Request<Incoming>) -> Response {
+        async fn answer(&self, _: Request<Body>) -> Response {
             Response::default()
         }
     }

@@ -72,19 +72,24 @@ impl Listener {
         }
     }
 
-    /// Returns the next connection.
-    pub(super) async fn accept(&self) -> io::Result<Accepted> {
+    /// Returns the next connection, or none if its caller has given up meanwhile.
+    pub(super) async fn accept(&self) -> io::Result<Option<Accepted>> {
         match self {
             Self::Tcp(listener) => {
-                let (stream, address) = listener.accept().await?;
-                stream.set_nodelay(true)?;
+                let (stream, address) = match listener.accept().await {
+                    // An error of the network that concerns this connection alone: accept(2).
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return Ok(None),
+                    accepted => accepted?,
+                };
                 let address = address.ip().to_canonical();
-                Ok(Accepted { stream: Box::new(stream), peer: Some(Peer(address)), caller: Caller::at(address) })
+                let (peer, caller) = (Some(Peer(address)), Caller::at(address));
+                Ok(stream.set_nodelay(true).ok().map(|()| Accepted { stream: Box::new(stream), peer, caller }))
             }
             Self::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                let caller = Caller::process(stream.peer_cred()?.pid());
-                Ok(Accepted { stream: Box::new(stream), peer: None, caller })
+                let Ok(process) = stream.peer_cred() else { return Ok(None) };
+                let caller = Caller::process(process.pid());
+                Ok(Some(Accepted { stream: Box::new(stream), peer: None, caller }))
             }
         }
     }

@@ -3,16 +3,20 @@
 mod answers;
 mod callers;
 mod connections;
+mod drained;
 mod files;
 mod idle;
 mod listener;
+mod readable;
 mod row;
 mod tls;
 mod unread;
+mod waiting;
 
 pub(super) use self::{
     answers::Answers,
     connections::{CONNECTIONS, Connections, Protocol},
     files::connections,
+    readable::UNREADABLE,
     tls::Shown,
 };

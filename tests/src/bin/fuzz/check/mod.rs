@@ -4,6 +4,7 @@ mod grpc;
 mod http;
 mod keys;
 mod mutate;
+mod raw;
 mod rules;
 mod server;
 mod target;
@@ -17,6 +18,7 @@ use self::{
     grpc::Messages,
     http::{Bodies, Calls},
     keys::Keys,
+    raw::{RawBytes, Version},
     rules::Files,
     server::Server,
     target::Target,
@@ -29,7 +31,7 @@ const GROWTH: u64 = 96;
 
 /// Runs all targets for this time each, or only one of them.
 pub(crate) fn run(time: Duration, seed: u64, only: Option<&str>) -> Result<()> {
-    let names = ["check", "batch", "rule", "call", "grpc", "file", "keys"];
+    let names = ["check", "batch", "rule", "call", "http1", "grpc", "http2", "file", "keys"];
     if let Some(only) = only.filter(|only| !names.contains(only)) {
         bail!("no target is named {only}: expected one of {}", names.join(", "));
     }
@@ -46,6 +48,8 @@ fn fuzz(name: &str, time: Duration, seed: u64) -> Result<()> {
     let mut target: Box<dyn Target> = match name {
         "grpc" => Box::new(Messages::new(&server)?),
         "call" => Box::new(Calls::new(&server)),
+        "http1" => Box::new(RawBytes::new(&server, Version::Http1)),
+        "http2" => Box::new(RawBytes::new(&server, Version::Http2)),
         "file" => Box::new(Files::new()),
         "keys" => Box::new(Keys::default()),
         _ => Box::new(Bodies::new(&server, name)?),

@@ -16,6 +16,7 @@ use super::{
     super::{RULES, Server, text},
     OF_ONE, OTHERS, Taken, another_is_answered, call_of_another, check_answer, recover,
 };
+use crate::run::callers::limit_files;
 
 /// The exit status of curl without a connection.
 const CANNOT_CONNECT: i32 = 7;
@@ -104,6 +105,21 @@ fn a_hundred_thousand_connections_keep_no_other_caller_waiting() {
     assert!(most.files <= before.files + OF_ONE + OTHERS, "{most:?}");
     before.check_growth(most, 64);
     recover(&server.daemon, before);
+    server.end();
+}
+
+#[test]
+fn a_server_that_can_accept_no_connection_goes_on() {
+    let sandbox = Sandbox::new();
+    let server = Server::start(&sandbox, RULES);
+    let process = server.daemon.process.child.id();
+    limit_files(process, "3:");
+    let waits: Vec<_> = (0..10).map(|_| UnixStream::connect(&server.socket).unwrap()).collect();
+    // Callers that give up meanwhile change nothing.
+    drop(waits);
+    thread::sleep(Duration::from_millis(300));
+    limit_files(process, "4096:");
+    assert!(another_is_answered(&sandbox, &server.socket) < scaled(Duration::from_secs(2)));
     server.end();
 }
 

@@ -19,27 +19,28 @@ use super::{
     Taken, recover,
 };
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const HEADERS: u8 = 1;
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(super) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub(super) const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
-const END_HEADERS: u8 = 4;
+pub(super) const END_HEADERS: u8 = 4;
+pub(super) const END_STREAM: u8 = 1;
 /// `POST http://x/`, as HPACK.
-const POST: [u8; 6] = [0x83, 0x86, 0x84, 0x41, 0x01, b'x'];
+pub(super) const POST: [u8; 6] = [0x83, 0x86, 0x84, 0x41, 0x01, b'x'];
 
 /// A server with gRPC only.
-struct Grpc {
-    daemon: Daemon,
-    socket: PathBuf,
-    before: Taken,
+pub(super) struct Grpc {
+    pub(super) daemon: Daemon,
+    pub(super) socket: PathBuf,
+    pub(super) before: Taken,
     _folder: Folder,
 }
 
 impl Grpc {
-    fn start(sandbox: &Sandbox) -> Self {
+    pub(super) fn start(sandbox: &Sandbox) -> Self {
         let folder = Folder::new();
         let socket = folder.file().with_file_name("grpc.sock");
         folder.write(&text(&socket, RULES).replace("http =", "grpc ="));
@@ -51,7 +52,7 @@ impl Grpc {
     }
 
     /// Opens a connection that has begun as HTTP/2.
-    fn connect(&self) -> UnixStream {
+    pub(super) fn connect(&self) -> UnixStream {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
         stream.write_all(PREFACE).unwrap();
         stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
@@ -62,7 +63,7 @@ impl Grpc {
     }
 
     /// Fails unless another caller gets an answer that only the service can give.
-    fn answers(&self) {
+    pub(super) fn answers(&self) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let answer = runtime.block_on(async {
             let endpoint = Endpoint::from_shared(format!("unix:{}", self.socket.display())).unwrap();
@@ -72,7 +73,7 @@ impl Grpc {
         assert_eq!(answer.unwrap_err().code(), Code::InvalidArgument);
     }
 
-    fn end(mut self) {
+    pub(super) fn end(mut self) {
         self.answers();
         recover(&self.daemon, self.before);
         self.before.check_growth(Taken::by(&self.daemon), 32);
@@ -81,7 +82,7 @@ impl Grpc {
     }
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut frame = vec![length[1], length[2], length[3], kind, flags];
     frame.extend(stream.to_be_bytes());

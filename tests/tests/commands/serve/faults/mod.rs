@@ -9,6 +9,7 @@ mod http2;
 mod large;
 mod slow;
 mod unread;
+mod unread_http2;
 mod usage;
 
 use std::{

@@ -9,6 +9,9 @@ use super::{
     Taken, another_is_answered, recover,
 };
 
+/// The connections that may wait for their callers.
+const WAITING: usize = 64;
+
 #[test]
 #[ignore = "slow: cargo xtask faults --requests"]
 fn a_caller_that_reads_no_answers_loses_its_connections_after_ten_seconds() {
@@ -27,7 +30,8 @@ fn a_caller_that_reads_no_answers_loses_its_connections_after_ten_seconds() {
         .collect();
     let most = Taken::by(&server.daemon);
     println!("{before:?}, then {most:?}");
-    assert!(most.files > before.files + 100, "{most:?}");
+    // A further one takes the place of the one that waits for the longest time.
+    assert!(most.files > before.files + WAITING / 2 && most.files <= before.files + WAITING + 1, "{most:?}");
     before.check_growth(most, 64);
     another_is_answered(&sandbox, &server.socket);
     recover(&server.daemon, before);

@@ -83,10 +83,10 @@ pub(in crate::serve::console) async fn preview(console: &Arc<Console>, name: Str
         section class="note" {
             h2 { "What it would have done" }
             @if let Some((replayed, sample)) = &then {
-                p { (in_words("The new rule", replayed, sample)) }
+                p { (in_words(&visitor, "the new rule", replayed, sample)) }
             }
             @if let Some((replayed, sample)) = &now {
-                p { (in_words("The rule in force", replayed, sample)) }
+                p { (in_words(&visitor, "the rule in force", replayed, sample)) }
             }
             @if let Some((_, sample)) = then.as_ref().or(now.as_ref()) {
                 @if let Some(bounds) = bounds(sample) { p class="dim" { (bounds) } }

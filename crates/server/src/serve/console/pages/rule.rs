@@ -22,7 +22,7 @@ use crate::{
             state::{Call, Console},
             visit::Visitor,
         },
-        recent::{Replayed, Sample, replay},
+        recent::{Replayed, Sample, chooses_clients, replay},
     },
 };
 
@@ -69,11 +69,11 @@ pub(in crate::serve::console) async fn rule(console: &Arc<Console>, name: String
             Some(keys) => (what(keys, version)),
             None => section { p { "This rule is not in force: it was deleted." } }
         }
-        @if keys.is_some() { (requests(console, &name)) }
+        @if keys.is_some() { (requests(console, &visitor, &name)) }
         @if let Some((replayed, sample)) = &replayed {
             section {
                 h2 { "Clients of the last hour" }
-                p { (preview::in_words("This rule", replayed, sample)) }
+                p { (preview::in_words(&visitor, "this rule", replayed, sample)) }
                 @if let Some(bounds) = preview::bounds(sample) { p class="dim" { (bounds) } }
                 (preview::clients(&visitor, replayed))
             }
@@ -90,14 +90,20 @@ fn live(console: &Console, visitor: &Visitor, name: &str) -> Response {
     if console.book.in_force().get(name).is_none() {
         return problem(Some(visitor), StatusCode::NOT_FOUND, "This rule is not in force.");
     }
-    answer(StatusCode::OK, page(Some(visitor), name, true, &requests(console, name)))
+    answer(StatusCode::OK, page(Some(visitor), name, true, &requests(console, visitor, name)))
 }
 
-fn requests(console: &Console, name: &str) -> Markup {
+fn requests(console: &Console, visitor: &Visitor, name: &str) -> Markup {
+    // Every caller can write a rule that counts the clients of others.
+    let is_hidden = console.book.in_force().rule(name).is_some_and(chooses_clients);
     html! {
         section id="requests" data-live {
             h2 { "Requests" }
-            (plot(&console.history.of_rule(name), "Requests", ["admitted", "refused"]))
+            @if is_hidden && !visitor.caller.may(Need::ReadAll) {
+                p class="dim" { "The conditions choose clients, so their requests need the scope rules:read." }
+            } @else {
+                (plot(&console.history.of_rule(name), "Requests", ["admitted", "refused"]))
+            }
         }
     }
 }

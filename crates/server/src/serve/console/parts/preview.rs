@@ -8,17 +8,35 @@ use ratelimit_base::text::units::write_duration;
 use crate::serve::{
     access::Need,
     console::visit::Visitor,
-    recent::{OF_CLIENT, Replayed, Sample},
+    recent::{MANY, OF_CLIENT, Replayed, Sample},
 };
 
-/// Says how many clients and requests a rule would have refused.
-pub(in crate::serve::console) fn in_words(rule: &str, replayed: &Replayed, sample: &Sample) -> String {
-    let Replayed { clients, requests, hit, refused, .. } = replayed;
+/// Says how many clients and requests a rule would have refused. A visitor who may read about some rules only learns nothing
+/// about a given client.
+pub(in crate::serve::console) fn in_words(
+    visitor: &Visitor,
+    rule: &str,
+    replayed: &Replayed,
+    sample: &Sample,
+) -> String {
+    let Replayed { clients, requests, hit, refused, is_about_many, .. } = replayed;
+    if !is_about_many && !visitor.caller.may(Need::ReadAll) {
+        return format!(
+            "What {rule} would have refused needs the scope rules:read: it is about fewer than {MANY} clients, or its \
+             conditions choose some."
+        );
+    }
     let span = span(sample.span.as_secs());
+    let rule = capital(rule);
     if *clients == 0 {
         return format!("{rule} counts no request in {span}.");
     }
     format!("{rule} would have refused {hit} of {clients} clients in {span}: {refused} of {requests} requests.")
+}
+
+/// Returns a text that begins a sentence.
+fn capital(text: &str) -> String {
+    text.chars().take(1).flat_map(char::to_uppercase).chain(text.chars().skip(1)).collect()
 }
 
 /// Says what the figures leave out. None if they leave out nothing.

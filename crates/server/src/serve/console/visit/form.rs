@@ -1,8 +1,7 @@
 //! Forms and queries, within bounds.
 
-use axum::http::StatusCode;
+use axum::{body::Body, http::StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
 use tokio::time::timeout;
 
 use crate::serve::question::TIME;
@@ -43,7 +42,7 @@ impl Form {
 }
 
 /// Reads the body of a call.
-pub(in crate::serve::console) async fn read(body: Incoming) -> Result<Form, StatusCode> {
+pub(in crate::serve::console) async fn read(body: Body) -> Result<Form, StatusCode> {
     match timeout(TIME, Limited::new(body, BYTES).collect()).await {
         Ok(Ok(body)) => Ok(Form::parse(&body.to_bytes())),
         Ok(Err(_)) => Err(StatusCode::PAYLOAD_TOO_LARGE),
