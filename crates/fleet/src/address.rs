@@ -14,7 +14,7 @@ use redis::{
     parse_redis_url,
     sentinel::{SentinelClient, SentinelClientBuilder as Builder, SentinelServerType},
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::{error::Error, primary, reason::of_url};
 
@@ -153,10 +153,10 @@ impl Address {
         let config = config.set_write_backpressure_boundary(WRITTEN);
         match &self.kind {
             Kind::Single => {
-                // A server that is silent leaves time for the others.
-                let patience = patience / u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
-                let mut failures = Vec::new();
-                for server in &self.servers {
+                let (end, mut failures) = (Instant::now() + patience, Vec::new());
+                for (server, left) in self.servers.iter().zip((1..=self.servers.len() as u32).rev()) {
+                    // A server that is silent leaves time for those behind it.
+                    let patience = end.saturating_duration_since(Instant::now()) / left;
                     let connection = timeout(patience, primary::connect(server, &config)).await;
                     match connection.unwrap_or(Err(Error::Silent(patience))) {
                         Ok(connection) => return Ok(Link::One(connection)),

@@ -66,7 +66,10 @@ impl Error {
     /// Returns why none of several servers is the engine. Each one has its address.
     pub(super) fn of_all(mut failures: Vec<(String, Self)>) -> Self {
         if failures.len() > 1 {
-            let each = failures.iter().map(|(server, error)| format!("{server}: {error}"));
+            // How long each was given differs, and is no other reason.
+            let why =
+                |error: &Self| if let Self::Silent(_) = error { "no answer".to_owned() } else { error.to_string() };
+            let each = failures.iter().map(|(server, error)| format!("{server}: {}", why(error)));
             return Self::Lost(each.collect::<Vec<_>>().join("; "));
         }
         failures.pop().map_or_else(|| Self::Lost("there is no server".to_owned()), |(_, error)| error)

@@ -63,6 +63,8 @@ fn the_engine_is_the_first_server_of_a_list_that_can_write() {
         report(&engine, &[message("192.0.2.1", 10.0, 10.0)]).await.unwrap();
         let error = connect(&[6380]).await.err().unwrap().to_string();
         assert_eq!(error, "it is a replica, which only reads: name its primary");
+        let error = connect(&[6381, 6382]).await.err().unwrap().to_string();
+        assert!(error.starts_with(&format!("{VICTIM_IPV4}:6381: no answer; {VICTIM_IPV4}:6382: ")), "{error}");
         let error = connect(&[6380, 6382]).await.err().unwrap().to_string();
         let expected =
             format!("{VICTIM_IPV4}:6380: it is a replica, which only reads: name its primary; {VICTIM_IPV4}:6382: ");
