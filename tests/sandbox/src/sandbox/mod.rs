@@ -8,7 +8,7 @@ pub(crate) mod process;
 pub(crate) mod queues;
 
 use std::{
-    fs,
+    fs, io,
     net::IpAddr,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -179,7 +179,12 @@ impl Drop for Sandbox {
 /// Returns all entries below `folder`.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("cannot list the bpffs").flatten() {
+    let listed = match fs::read_dir(folder) {
+        // A process has removed it since its parent was listed.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return found,
+        listed => listed.expect("cannot list the bpffs"),
+    };
+    for entry in listed.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             found.extend(entries(&entry.path()));
         }
