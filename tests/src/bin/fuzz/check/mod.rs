@@ -1,5 +1,6 @@
-//! Hostile input of the server for requests: changed at random, one target after the other.
+//! Hostile input of the server for requests, and of hosts without a server: changed at random, one target after the other.
 
+mod gossip;
 mod grpc;
 mod http;
 mod keys;
@@ -15,6 +16,7 @@ use anyhow::{Context as _, Result, bail};
 use ratelimit_tests::{Sandbox, generate::random::Random};
 
 use self::{
+    gossip::Datagrams,
     grpc::Messages,
     http::{Bodies, Calls},
     keys::Keys,
@@ -31,7 +33,7 @@ const GROWTH: u64 = 96;
 
 /// Runs all targets for this time each, or only one of them.
 pub(crate) fn run(time: Duration, seed: u64, only: Option<&str>) -> Result<()> {
-    let names = ["check", "batch", "rule", "call", "http1", "grpc", "http2", "file", "keys"];
+    let names = ["check", "batch", "rule", "call", "http1", "grpc", "http2", "file", "keys", "gossip"];
     if let Some(only) = only.filter(|only| !names.contains(only)) {
         bail!("no target is named {only}: expected one of {}", names.join(", "));
     }
@@ -51,6 +53,7 @@ fn fuzz(name: &str, time: Duration, seed: u64) -> Result<()> {
         "http1" => Box::new(RawBytes::new(&server, Version::Http1)),
         "http2" => Box::new(RawBytes::new(&server, Version::Http2)),
         "file" => Box::new(Files::new()),
+        "gossip" => Box::new(Datagrams::new(&sandbox)?),
         "keys" => Box::new(Keys::default()),
         _ => Box::new(Bodies::new(&server, name)?),
     };
