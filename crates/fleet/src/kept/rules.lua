@@ -4,8 +4,8 @@
 --   read: the version that the host knows, its digest, and the most bytes of a text. The answer is the version, its digest,
 --     and the text if it is another one.
 --   write: the version that is replaced, its digest, the new version, its text, who writes it, why, the text for the log,
---     and the most entries of the log. The answer is 1, or 0 if another version is there. After an error, nothing has
---     changed.
+--     the most entries of the log, and seconds without a further one after which it goes, if it ever does. The answer is 1,
+--     or 0 if another version is there. After an error, nothing has changed.
 --   log: the most entries, and the most bytes. The answer is for each version, the newest first, its number, milliseconds
 --     since 1970, who, why, and its text behind an equals sign. Texts beyond these bytes are left out.
 --   text: a version. The answer is its text in the log, or nothing.
@@ -37,6 +37,9 @@ elseif ARGV[1] == 'write' then
     -- A version that is not in the log does not stay in force.
     redis.call('HSET', KEYS[1], 'version', now, 'text', before, 'digest', digest)
     return logged
+  end
+  if ARGV[10] then
+    redis.pcall('EXPIRE', KEYS[2], ARGV[10])
   end
   return { '1' }
 elseif ARGV[1] == 'log' then

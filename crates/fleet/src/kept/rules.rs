@@ -16,6 +16,8 @@ pub const TEXT: usize = 128 << 10;
 const TEXTS: usize = 1 << 20;
 /// The highest number that both sides can count.
 const MOST: u64 = 1 << 53;
+/// Seconds without a change after which a part of the log with a name goes: a year. Nobody reads it once no scope has the name.
+const LIFE: u32 = 365 * 24 * 3_600;
 /// The most bytes of a digest.
 const DIGEST: usize = 40;
 
@@ -137,8 +139,11 @@ impl Store {
         (logged, part): (&str, &Part),
     ) -> Result<bool, Error> {
         let ([number, digest], version) = (replaced.arguments(), next.version.to_string());
-        let most = part.most.to_string();
-        let arguments = ["write", &number, &digest, &version, &next.text, who, why, logged, &most];
+        let (most, life) = (part.most.to_string(), LIFE.to_string());
+        let mut arguments = vec!["write", &number, &digest, &version, &next.text, who, why, logged, &most];
+        if !part.name.is_empty() {
+            arguments.push(&life);
+        }
         let values = self.ask_about(engine, &part.name, &arguments).await?;
         Ok(self::number(values.first().ok_or(Error::Garbage("it is empty"))?)? == 1)
     }

@@ -58,10 +58,16 @@ pub fn write(contents: &Contents) -> String {
     if let Some(fleet) = &contents.fleet {
         let _ = writeln!(text, "fleet = {}", toml::Value::from(&**fleet));
     }
-    for (name, Stored { version, keys }) in &contents.rules {
-        let _ = write!(text, "\n[[check]]\nversion = {version}\n{}", written::write(name, keys));
+    for (name, stored) in &contents.rules {
+        text += &write_rule(name, stored);
     }
     text
+}
+
+/// Writes the part of a rule.
+#[must_use]
+pub fn write_rule(name: &str, Stored { version, keys }: &Stored) -> String {
+    format!("\n[[check]]\nversion = {version}\n{}", written::write(name, keys))
 }
 
 /// Reads the text of the file. The rules themselves are not checked.
@@ -78,6 +84,12 @@ pub fn parse(text: &str) -> Result<Contents, Problem> {
         }
     }
     Ok(Contents { version, fleet, rules })
+}
+
+/// Returns whether a text is none that any version writes, as after a crash or a fault of the disk.
+#[must_use]
+pub fn is_damaged(text: &str) -> bool {
+    text.trim().is_empty() || toml::from_str::<toml::Table>(text).is_err()
 }
 
 /// Returns an error of the library with its place.
@@ -107,6 +119,20 @@ mod tests {
         let contents = Contents { fleet: Some("c0ffee".to_owned()), ..contents };
         assert_eq!(parse(&write(&contents)).unwrap(), contents);
         assert_eq!(parse(&write(&Contents::default())).unwrap(), Contents::default());
+    }
+
+    #[test]
+    fn only_a_text_that_no_version_writes_is_damaged() {
+        for (text, expected) in [
+            ("", true),
+            ("\n", true),
+            ("\0\0", true),
+            ("version = 1\n[[check]]\nname = \"a\n", true),
+            ("version = 1\nlater = true\n", false),
+            ("# of somebody\n[serve]\n", false),
+        ] {
+            assert_eq!(is_damaged(text), expected, "{text:?}");
+        }
     }
 
     #[test]

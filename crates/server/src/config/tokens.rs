@@ -52,7 +52,7 @@ pub struct User {
 }
 
 /// Names of rules: one, or all with the same beginning.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pattern {
     beginning: String,
     is_whole: bool,
@@ -63,6 +63,12 @@ impl Pattern {
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         if self.is_whole { name == self.beginning } else { name.starts_with(&self.beginning) }
+    }
+
+    /// Returns whether all names match.
+    #[must_use]
+    pub fn has_all(&self) -> bool {
+        self.beginning.is_empty() && !self.is_whole
     }
 
     /// Returns what is larger for the narrower one of two that match a name.

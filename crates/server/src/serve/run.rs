@@ -85,7 +85,8 @@ pub fn run(file: &Path) -> Result<()> {
     // It ends after the last call.
     let start = |kept: &Arc<Kept>| Thread::start(kept, linked, runtime.handle().clone());
     let _thread = usage.as_ref().map(start).transpose()?;
-    let in_force = begin(Arc::new(Operators::of(requests)), contents.unwrap_or_else(|| Ok(Contents::default())))?;
+    let contents = contents.unwrap_or_else(|| Ok(Contents::default()));
+    let in_force = begin(Arc::new(Operators::of(requests)), contents, member.is_some())?;
     let count = in_force.count().in_words("");
     let (service, sender) = Service::new(in_force.rules(), shown_fleet, usage, stops, console.is_some())?;
     let service = Arc::new(service);
@@ -201,12 +202,16 @@ pub fn run(file: &Path) -> Result<()> {
 }
 
 /// Returns the rules at the start. What is wrong with rules of callers keeps none of the operator from being in force.
-fn begin(operators: Arc<Operators>, contents: Result<Contents, StoreError>) -> Result<InForce> {
+fn begin(operators: Arc<Operators>, contents: Result<Contents, StoreError>, is_in_fleet: bool) -> Result<InForce> {
     let rules = |contents| InForce::at_start(Arc::clone(&operators), contents);
     match contents.map_err(|error| error.to_string()).and_then(rules) {
         Err(problem) if operators.has_rules() => {
-            let advice =
-                "none of them is in force, and callers change none, until the file is right and the server reloads";
+            let advice = match is_in_fleet {
+                true => "none of them is in force now",
+                false => {
+                    "none of them is in force, and callers change none, until the file is right and the server reloads"
+                }
+            };
             journal::say(Level::Error, &format!("the rules of callers cannot be read: {problem}: {advice}"));
             rules(Contents::default()).map_err(|problem| anyhow!(problem))
         }

@@ -11,7 +11,7 @@ pub enum UsageError {
     /// The file belongs to something else.
     #[error("{}: this is no file with usage: choose the path in `usage` of [serve], or another one for a new file", .0.display())]
     Foreign(PathBuf),
-    /// The file was one of SQLite, and is none any more.
+    /// The file was ours, and is damaged.
     #[error("{}: the file is damaged: the server sets it aside at its next write", .0.display())]
     Damaged(PathBuf),
     /// A later version wrote the file.

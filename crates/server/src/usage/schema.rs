@@ -1,8 +1,7 @@
 //! The tables of a file, and whether a file is one of ours.
 
-use std::path::Path;
+use std::{fs::File, io::Read as _, path::Path};
 
-use ratelimit_base::files::damaged;
 use rusqlite::{Connection, ErrorCode};
 
 use super::error::UsageError;
@@ -59,12 +58,28 @@ pub(super) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
+/// Bytes of the first page.
+const PAGE: u64 = 4_096;
+/// Where the first page has the application, as four bytes.
+const PLACE: usize = 68;
+
+/// Returns whether a damaged file is one of ours: it has our mark, or a crash has left only zeros of its first page. SQLite's
+/// own mark is no reason, since other programs use SQLite too.
+fn is_ours(path: &Path) -> bool {
+    let mut page = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(PAGE).read_to_end(&mut page));
+    let mark = page.get(PLACE..).and_then(|rest| rest.first_chunk()).map(|mark| i64::from(u32::from_be_bytes(*mark)));
+    read.is_ok() && !page.is_empty() && (mark == Some(APPLICATION) || page.iter().all(|byte| *byte == 0))
+}
+
 /// Returns an error of SQLite with the path of the file.
 pub(super) fn error(path: &Path, cause: rusqlite::Error) -> UsageError {
     match cause.sqlite_error_code() {
-        // A text is a file of something else. A server must not take it away.
-        Some(ErrorCode::NotADatabase) if !damaged::is_no_text(path) => UsageError::Foreign(path.to_owned()),
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => UsageError::Damaged(path.to_owned()),
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) if is_ours(path) => {
+            UsageError::Damaged(path.to_owned())
+        }
+        // A file of something else. A server must not take it away.
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => UsageError::Foreign(path.to_owned()),
         Some(ErrorCode::CannotOpen) => UsageError::Closed(path.to_owned()),
         _ => UsageError::Database { path: path.to_owned(), cause },
     }

@@ -1,7 +1,7 @@
 //! The file, as the server writes it.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     ffi::OsString,
     fs::{self, OpenOptions, Permissions},
     io,
@@ -102,11 +102,21 @@ impl Store {
         let mut hours = self.hours.clone();
         let mut write = || -> rusqlite::Result<_> {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let (added, lost) = add(&transaction, rows, settings, &mut hours)?;
+            let (mut count, mut deleted, mut lost) = (self.rows, 0, Totals::default());
+            // After a time in which nothing could be written, there are many hours. Each finds the room of the oldest ones.
+            for rows in by_hour(rows) {
+                let (added, without_room) = add(&transaction, &rows, settings, &mut hours)?;
+                lost.add(without_room);
+                let left = prune(&transaction, count + added, 0, settings)?;
+                if left < count + added {
+                    hours.clear();
+                }
+                (count, deleted) = (left, deleted + (count + added).saturating_sub(left));
+            }
             let first_hour = first_hour.min(second_hour(&transaction)?);
-            let count = prune(&transaction, self.rows + added, first_hour, settings)?;
+            let left = prune(&transaction, count, first_hour, settings)?;
             transaction.commit()?;
-            Ok(((self.rows + added).saturating_sub(count), count, first_hour, lost))
+            Ok((deleted + count.saturating_sub(left), left, first_hour, lost))
         };
         let (deleted, count, first_hour, lost) = write().map_err(|cause| schema::error(&self.path, cause))?;
         (self.rows, self.first_hour) = (count, first_hour);
@@ -124,10 +134,19 @@ impl Drop for Store {
     }
 }
 
+/// Returns the rows of each hour, the oldest one first.
+fn by_hour(rows: &HashMap<Key, Row>) -> impl Iterator<Item = Vec<(&Key, &Row)>> {
+    let mut hours: BTreeMap<u64, Vec<_>> = BTreeMap::new();
+    for (key, row) in rows {
+        hours.entry(key.hour).or_default().push((key, row));
+    }
+    hours.into_values()
+}
+
 /// Adds rows. Returns how many are new, and what found no room.
 fn add(
     transaction: &Transaction<'_>,
-    rows: &HashMap<Key, Row>,
+    rows: &[(&Key, &Row)],
     settings: &UsageFile,
     hours: &mut HashMap<u64, Hour>,
 ) -> rusqlite::Result<(u64, Totals)> {
@@ -150,7 +169,7 @@ fn add(
     )?;
     let mut insert = transaction.prepare("INSERT INTO usage VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
     let (mut added, mut lost) = (0, Totals::default());
-    for (Key { hour, .. }, Row { rule, client, totals }) in rows {
+    for (Key { hour, .. }, Row { rule, client, totals }) in rows.iter().copied() {
         let values = |client: i64| {
             let Totals { admitted, cost, refused, last } = *totals;
             let [hour, admitted, cost, refused, last] = [*hour, admitted, cost, refused, last].map(whole);

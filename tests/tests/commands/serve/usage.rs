@@ -228,7 +228,7 @@ fn files_and_clients_that_are_not_there_get_one_clear_line() {
     let error = ratelimit.fails(&format!("usage --file {}", usage.display()));
     let name = "name the file of the key `usage` in [serve], or the configuration by --config";
     assert_eq!(error, format!("ratelimit: {}: no such file: {name}", usage.display()));
-    for wrong in [config.clone(), usage.parent().unwrap().display().to_string()] {
+    for wrong in [config.clone(), usage.parent().unwrap().display().to_string(), "/bin/ls".to_owned()] {
         let error = ratelimit.fails(&format!("usage --file {wrong}"));
         assert_eq!(error, format!("ratelimit: {wrong}: this is no file with usage: {name}"));
     }

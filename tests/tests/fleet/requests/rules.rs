@@ -39,6 +39,13 @@ fn a_rule_is_in_force_on_all_servers_within_two_seconds_and_old_versions_are_ref
     assert_eq!(one.version("team"), Some(2));
     let expected = [row(2, "update", "server8082", "team"), row(1, "create", "server8081", "team")];
     assert_eq!([one.log(), other.log()], [expected.to_vec(), expected.to_vec()]);
+    // The part of the log of a name goes a year after its last change, since the name can be gone for good.
+    let keys: Vec<String> = ask_engine(&sandbox, &["KEYS", "{rl:m}:checks:log:*"]);
+    assert!(!keys.is_empty());
+    for key in keys {
+        let left: i64 = ask_engine(&sandbox, &["TTL", &key]);
+        assert!((365 * 24 * 3_600 - 600..=365 * 24 * 3_600).contains(&left), "{key}: {left}");
+    }
     let token = one.folder.add("token", TOKEN);
     let words = format!("rules log --server http://127.0.0.1:8081 --token-file {}", token.display());
     let log = Ratelimit::new(&sandbox).ok(&words);

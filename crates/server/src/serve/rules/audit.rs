@@ -137,11 +137,13 @@ impl Audit {
     /// Moves the last changes of each team into the older file. So a team that makes many makes the others forget none.
     fn keep_last(&self, teams: &Teams) -> io::Result<()> {
         let most = self.most / (teams.count() as u64 + 1);
-        let mut lines = Vec::new();
-        each(self.files()?, |line| {
-            let team = serde_json::from_slice(line).map_or(None, |Named { name }| teams.of_rule(&name));
-            lines.push((team, line.len() as u64 + 1));
-        })?;
+        let lines = match self.lengths(teams) {
+            Err(error) if !is_for_now(&error) => {
+                self.set_older_aside()?;
+                self.lengths(teams)?
+            }
+            lines => lines?,
+        };
         let mut of_teams: HashMap<Option<usize>, u64> = HashMap::new();
         let is_kept = |(team, length): &(Option<usize>, u64)| {
             let bytes = of_teams.entry(*team).or_default();
@@ -163,12 +165,37 @@ impl Audit {
         })
     }
 
+    /// Returns the team and the length of each line.
+    fn lengths(&self, teams: &Teams) -> io::Result<Vec<(Option<usize>, u64)>> {
+        let mut lines = Vec::new();
+        each(self.files()?, |line| {
+            let team = serde_json::from_slice(line).map_or(None, |Named { name }| teams.of_rule(&name));
+            lines.push((team, line.len() as u64 + 1));
+        })?;
+        Ok(lines)
+    }
+
+    /// Gives an older file that cannot be read another name, so that it keeps no change from being made.
+    fn set_older_aside(&self) -> io::Result<()> {
+        let older = beside(&self.path, "1");
+        let read = reading(&older).and_then(|file| each(vec![file], |_| {}));
+        if let Err(error) = read
+            && !is_absent(&error)
+        {
+            let (aside, older) = (damaged::set_aside(&older)?, older.display());
+            let text =
+                format!("the log of changes of rules: {older}: {error}: it has the name {} now", aside.display());
+            journal::say(Level::Warning, &message(&text));
+        }
+        Ok(())
+    }
+
     /// Opens the files of the log, the older one first. No change may replace a file meanwhile.
     pub(super) fn files(&self) -> io::Result<Vec<File>> {
         let mut files = Vec::new();
         for path in [&beside(&self.path, "1"), &self.path] {
-            match File::open(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            match reading(path) {
+                Err(error) if is_absent(&error) => {}
                 file => files.push(file?),
             }
         }
@@ -181,6 +208,20 @@ impl Audit {
         let file = options.open(&self.path)?;
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("is not a regular file")) }
     }
+}
+
+fn reading(path: &Path) -> io::Result<File> {
+    // Opening a pipe would wait until another process writes to it.
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
+
+/// Returns whether an error says nothing about a file.
+fn is_for_now(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EINTR))
 }
 
 /// Returns the last changes of wanted rules in these files, the newest first. There are fewer than `most` if they are large.

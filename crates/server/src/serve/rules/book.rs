@@ -36,8 +36,15 @@ pub(in crate::serve) struct Book {
     apply: Apply,
 }
 
+/// Opens a place for rules. Returns the rules too, or why they cannot be read.
+type Opened = Result<(Box<dyn Store>, Result<Contents, StoreError>), StoreError>;
+
 /// Where rules of callers are kept, with the log of their changes.
-pub(in crate::serve) struct Keeper(Box<dyn Store>);
+pub(in crate::serve) struct Keeper {
+    /// None as long as it cannot be opened.
+    store: Option<Box<dyn Store>>,
+    open: Box<dyn Fn() -> Opened + Send>,
+}
 
 /// Who changes a rule.
 #[derive(Debug, Clone)]
@@ -68,25 +75,50 @@ pub(in crate::serve) struct Done {
 }
 
 impl Keeper {
-    /// Opens the file of rules and its log. Returns the rules too, or why they cannot be read.
+    /// Opens the file of rules and its log. Returns the rules too, or why they cannot be read. Fails if another server has
+    /// the file.
     pub(in crate::serve) fn open(path: &Path) -> Result<(Self, Result<Contents, StoreError>), StoreError> {
-        let (local, contents) = Local::open(path)?;
-        Ok((Self(Box::new(local)), contents))
+        let path = path.to_owned();
+        Self::of(move || {
+            let (local, contents) = Local::open(&path)?;
+            Ok((Box::new(local), contents))
+        })
     }
 
-    /// Opens a file that is a copy of the rules of a fleet. Returns the rules too.
+    /// Opens a file that is a copy of the rules of a fleet. The rest is the same.
     pub(in crate::serve) fn in_fleet(
         path: &Path,
         member: Member,
     ) -> Result<(Self, Result<Contents, StoreError>), StoreError> {
-        let (shared, contents) = Joined::open(path, member)?;
-        Ok((Self(Box::new(shared)), Ok(contents)))
+        let path = path.to_owned();
+        Self::of(move || {
+            let (joined, contents) = Joined::open(&path, member.clone())?;
+            Ok((Box::new(joined), contents))
+        })
+    }
+
+    fn of(open: impl Fn() -> Opened + Send + 'static) -> Result<(Self, Result<Contents, StoreError>), StoreError> {
+        let (store, contents) = match open() {
+            Ok((store, contents)) => (Some(store), contents),
+            Err(error @ StoreError::Taken(_)) => return Err(error),
+            Err(error) => (None, Err(error)),
+        };
+        Ok((Self { store, open: Box::new(open) }, contents))
+    }
+
+    /// Returns the place, which is opened if it could not be before.
+    fn store(&mut self) -> Result<&mut dyn Store, StoreError> {
+        let store = match self.store.take() {
+            Some(store) => store,
+            None => (self.open)()?.0,
+        };
+        Ok(&mut **self.store.insert(store))
     }
 }
 
 impl Book {
     pub(in crate::serve) fn new(in_force: InForce, mut keeper: Option<Keeper>, apply: Apply) -> Self {
-        if let Some(Keeper(store)) = &mut keeper {
+        if let Some(Keeper { store: Some(store), .. }) = &mut keeper {
             store.leave_out(&in_force);
         }
         Self { in_force: RwLock::new(Arc::new(in_force)), keeper: Mutex::new(keeper), apply }
@@ -100,13 +132,14 @@ impl Book {
     /// Puts other rules of the operator in force, with those of callers as they are kept now. Returns how many there are.
     pub(in crate::serve) fn reload(&self, operators: Operators) -> Result<Count, String> {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        let contents = match &*keeper {
-            Some(Keeper(store)) => store.known().map_err(|error| error.to_string())?,
+        let mut store = keeper.as_mut().map(Keeper::store).transpose().map_err(|error| error.to_string())?;
+        let contents = match &store {
+            Some(store) => store.known().map_err(|error| error.to_string())?,
             None => Contents::default(),
         };
         let all = self.in_force().next(Arc::new(operators), contents)?;
         let count = all.count();
-        if let Some(Keeper(store)) = &mut *keeper {
+        if let Some(store) = &mut store {
             store.leave_out(&all);
         }
         self.put(all);
@@ -125,9 +158,10 @@ impl Book {
 
     /// Puts rules in force that other servers have written.
     pub(in crate::serve) fn follow(&self) {
-        if let Some(Keeper(store)) = &mut *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) {
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Ok(store)) = keeper.as_mut().map(Keeper::store) {
             // The store itself tells the operator of failures.
-            let _ = self.catch_up(&mut **store);
+            let _ = self.catch_up(store);
         }
     }
 
@@ -152,9 +186,9 @@ impl Book {
     /// Changes a rule. It is kept, and then in force, when this returns. After a failure, everything is as before.
     pub(in crate::serve) fn change(&self, author: &Author, change: &Change) -> Result<Done, RuleError> {
         let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Keeper(store)) = &mut *keeper else { return Err(RuleError::NoStore) };
+        let store = keeper.as_mut().ok_or(RuleError::NoStore)?.store()?;
         for _ in 0..TRIES {
-            match self.try_to_change(&mut **store, author, change) {
+            match self.try_to_change(store, author, change) {
                 Err(RuleError::Busy) => {}
                 outcome => return outcome,
             }
@@ -211,8 +245,8 @@ impl Book {
 
     /// Returns what reads the log, while changes go on.
     pub(super) fn last_changes(&self) -> Result<ReadLog, RuleError> {
-        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Keeper(store)) = &*keeper else { return Err(RuleError::NoStore) };
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = keeper.as_mut().ok_or(RuleError::NoStore)?.store()?;
         Ok(store.log(self.in_force().teams())?)
     }
 

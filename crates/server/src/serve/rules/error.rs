@@ -40,7 +40,9 @@ impl From<StoreError> for RuleError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Changed => Self::Busy,
-            StoreError::Unusable(problem) => Self::Unwritable(problem),
+            StoreError::Unusable(problem) | StoreError::Damaged(problem) | StoreError::Taken(problem) => {
+                Self::Unwritable(problem)
+            }
             StoreError::Unreachable(problem) => Self::Unreachable(problem),
         }
     }

@@ -10,7 +10,8 @@ use std::{
 };
 
 use ratelimit_base::files::{
-    damaged, guarded as file,
+    damaged,
+    guarded::{self as file, FileError},
     lock::{self, FileLock},
 };
 
@@ -37,7 +38,7 @@ impl FileStore {
             StoreError::Unusable(format!("rules: {}: {error}: {advice}", lock::beside(path).display()))
         };
         let another =
-            || StoreError::Unusable(format!("rules: another server has {}: choose another path", path.display()));
+            || StoreError::Taken(format!("rules: another server has {}: choose another path", path.display()));
         let lock = FileLock::take(path).map_err(refused)?.ok_or_else(another)?;
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
@@ -46,10 +47,17 @@ impl FileStore {
 impl FileStore {
     /// Reads all rules with their versions.
     pub(super) fn read(&self) -> Result<Contents, StoreError> {
-        let wrong = |problem: &str| StoreError::Unusable(format!("{}{problem}", self.path.display()));
-        match file::read(&self.path).map_err(|error| wrong(&format!(": {error}")))? {
-            Some(text) => stored::parse(&text).map_err(|problem| wrong(&format!(":{problem}"))),
-            None => Ok(Contents::default()),
+        let wrong = |problem: &str| format!("{}{problem}", self.path.display());
+        match file::read(&self.path) {
+            Ok(Some(text)) => stored::parse(&text).map_err(|problem| {
+                let problem = wrong(&format!(":{problem}"));
+                if stored::is_damaged(&text) { StoreError::Damaged(problem) } else { StoreError::Unusable(problem) }
+            }),
+            Ok(None) => Ok(Contents::default()),
+            Err(FileError::System(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(StoreError::Damaged(wrong(&format!(": {error}"))))
+            }
+            Err(error) => Err(StoreError::Unusable(wrong(&format!(": {error}")))),
         }
     }
 
@@ -103,7 +111,7 @@ impl FileStore {
     }
 
     /// Gives a file that cannot be read another name, in place of one of before. Returns in words what became of it.
-    pub(super) fn set_damaged_aside(&self) -> String {
+    pub(super) fn set_aside_as_damaged(&self) -> String {
         match damaged::set_aside(&self.path) {
             Ok(aside) => format!("it has the name {} now", aside.display()),
             Err(error) => format!("it cannot get another name: {error}"),

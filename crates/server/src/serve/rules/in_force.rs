@@ -111,14 +111,19 @@ impl InForce {
         contents: Contents,
         may_leave_out: impl Fn(&str, &Stored) -> bool,
     ) -> Result<Self, String> {
-        // Those of an engine can be any number.
-        if contents.rules.len() > MOST_RULES {
-            let count = contents.rules.len();
-            return Err(format!("at most {MOST_RULES} rules of callers are possible, and there are {count}"));
-        }
         let mut all = Self { operators, version: contents.version, ..Self::default() };
         let is_of_fleet = contents.fleet.is_some();
-        for (name, stored) in contents.rules {
+        let mut rules: Vec<_> = contents.rules.into_iter().collect();
+        // Those of an engine, or of a file that somebody has written, can be any number. The oldest ones are in force.
+        if rules.len() > MOST_RULES {
+            rules.sort_by_key(|(_, stored)| stored.version);
+        }
+        for (name, stored) in rules {
+            if all.stored.len() == MOST_RULES {
+                let problem = format!("rule {name}: at most {MOST_RULES} rules of callers are possible: delete one");
+                all.left_out.insert(name, (stored, problem));
+                continue;
+            }
             match all.read_stored(&name, &stored.keys) {
                 Ok(rule) => drop(all.stored.insert(name, (stored, rule))),
                 Err(problem) if is_of_fleet || is_reserved(&name) || may_leave_out(&name, &stored) => {
@@ -163,10 +168,17 @@ impl InForce {
         let team = self.operators.teams.of_rule(name);
         let (all, mut was) = (self.used(), before.used());
         let (used, was) = (all.get(&team).copied().unwrap_or_default(), was.remove(&team).unwrap_or_default());
-        let (parts, memory) = (self.parts(), self.memory_of_team());
-        let most = (MOST_RULES / parts).max(1);
-        if used.rules > was.rules && (used.rules > most || self.stored.len() > MOST_RULES) {
+        let memory = self.memory_of_team();
+        let most = (MOST_RULES / self.teams().shares()).max(1);
+        if used.rules > was.rules && used.rules > most {
             return Err(format!("at most {most} rules of this scope are possible: delete one first"));
+        }
+        let is_beyond = |count: fn(&Self) -> usize| count(self) > MOST_RULES.max(count(before));
+        if is_beyond(|all| all.stored.len()) || is_beyond(|all| all.stored.len() + all.left_out.len()) {
+            return Err(format!(
+                "at most {MOST_RULES} rules of all scopes together are possible: one of this scope or of another one must \
+                 be deleted first"
+            ));
         }
         if used.own > was.own && used.own > memory {
             let most = memory >> 20;
@@ -184,22 +196,18 @@ impl InForce {
         Ok(())
     }
 
-    /// Returns into how many parts the rules and the memory of callers are divided. What callers change has no influence: a
-    /// rule that no token may write any more was there before.
-    fn parts(&self) -> usize {
-        let Operators { teams, .. } = &*self.operators;
-        let has_others = self.stored.keys().any(|name| teams.of_rule(name).is_none());
-        (teams.count() + usize::from(has_others)).max(1)
-    }
-
     fn memory_of_team(&self) -> usize {
-        MEMORY / self.parts()
+        MEMORY / self.teams().shares()
     }
 
     fn used(&self) -> BTreeMap<Option<usize>, Used> {
         let mut used: BTreeMap<_, Used> = BTreeMap::new();
         for (name, (_, rule)) in &self.stored {
             used.entry(self.operators.teams.of_rule(name)).or_default().add(rule);
+        }
+        // They have no memory, but the place of a rule.
+        for name in self.left_out.keys() {
+            used.entry(self.operators.teams.of_rule(name)).or_default().rules += 1;
         }
         used
     }

@@ -2,6 +2,7 @@
 
 use std::{cmp::Reverse, path::Path};
 
+use jiff::Timestamp;
 use ratelimit_base::{notify::journal::Level, text::excerpt::message};
 use ratelimit_fleet::{
     engine::Engine,
@@ -26,8 +27,8 @@ use crate::config::stored::{self, Contents};
 pub(super) struct Joined(Shared);
 
 impl Joined {
-    /// Takes a file, which need not exist, for this server. Returns its rules too.
-    pub(super) fn open(path: &Path, member: Member) -> Result<(Self, Contents), StoreError> {
+    /// Takes a file, which need not exist, for this server. Returns its rules too, or why they cannot be read.
+    pub(super) fn open(path: &Path, member: Member) -> Result<(Self, Result<Contents, StoreError>), StoreError> {
         Shared::open(path, member).map(|(shared, contents)| (Self(shared), contents))
     }
 }
@@ -93,7 +94,9 @@ impl Store for Joined {
         let Self(shared) = self;
         let engine = shared.engine()?;
         restore::may_begin(shared)?;
+        let name = write.name;
         let mut next = write.applied_to(&shared.known)?;
+        check_length(&shared.known, &next, name, teams)?;
         next.fleet.get_or_insert_with(random);
         shared.put(&engine, next, entry, teams)
     }
@@ -105,26 +108,53 @@ impl Store for Joined {
         let (store, runtime) = (shared.followed.store().clone(), shared.member.runtime.clone());
         let parts = teams.parts();
         Ok(Box::new(move |most, wanted| {
-            let mut all = Vec::new();
+            let mut all: Vec<(Value, usize)> = Vec::new();
             for part in &parts {
                 let texts = runtime.block_on(store.texts(&engine, part, REQUESTS.logged));
                 for text in texts.map_err(|error| unread(&error.to_string()))? {
                     let Ok(entry) = serde_json::from_str::<Value>(&text) else { continue };
                     if entry["name"].as_str().is_some_and(wanted) {
-                        all.push((entry["version"].as_u64(), text.len(), entry));
+                        all.push((entry, text.len()));
                     }
                 }
             }
             // Each part has its newest ones first.
-            all.sort_by_key(|(version, ..)| Reverse(*version));
+            all.sort_by_cached_key(|(entry, _)| Reverse(age(entry)));
             let mut bytes = 0;
-            let fits = |(_, length, _): &(_, usize, _)| {
+            let fits = |(_, length): &(_, usize)| {
                 bytes += length;
                 bytes <= ANSWER
             };
-            Ok(all.into_iter().take(most).take_while(fits).map(|(.., entry)| entry).collect())
+            Ok(all.into_iter().take(most).take_while(fits).map(|(entry, _)| entry).collect())
         }))
     }
+}
+
+/// Bytes of the text of all rules that are of no rule.
+const HEAD: usize = 1 << 10;
+
+/// Checks that a team has room in the text of all rules for one that it has just written.
+fn check_length(before: &Contents, next: &Contents, name: &str, teams: &Teams) -> Result<(), StoreError> {
+    let team = teams.of_rule(name);
+    let length = |contents: &Contents| -> usize {
+        let own = contents.rules.iter().filter(|(name, _)| teams.of_rule(name) == team);
+        own.map(|(name, stored)| stored::write_rule(name, stored).len()).sum()
+    };
+    let (length, was, most) = (length(next), length(before), (REQUESTS.text - HEAD) / teams.shares());
+    // What a team has already stays.
+    if length > was && length > most {
+        let problem = format!(
+            "the rules of this scope would have {length} bytes, at most {most} are possible in a fleet: delete one first, \
+             or give them fewer values"
+        );
+        return Err(StoreError::Unusable(problem));
+    }
+    Ok(())
+}
+
+/// Returns what orders changes by their time. Versions begin anew with each fleet.
+fn age(entry: &Value) -> (Option<Timestamp>, Option<u64>) {
+    (entry["at"].as_str().and_then(|at| at.parse().ok()), entry["version"].as_u64())
 }
 
 /// Reads the engine. Returns what it has, unless that is in force here.
@@ -165,4 +195,67 @@ fn read(shared: &mut Shared, engine: &Engine) -> Result<Option<(Version, Content
     }
     shared.show();
     Ok(shared.next.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        config::{self as requests, stored::Stored, written::Keys},
+        serve::rules::Operators,
+    };
+
+    #[test]
+    fn changes_are_in_the_order_of_their_time_and_not_of_their_versions() {
+        let entry = |at: &str, version: u64| serde_json::json!({"at": at, "version": version});
+        let mut all = [
+            entry("2026-11-29T10:00:00Z", 900),
+            entry("2026-11-29T10:00:00.5Z", 1),
+            entry("2026-11-29T10:00:00.5Z", 2),
+            entry("2026-11-29T10:00:00.25Z", 901),
+        ];
+        all.sort_by_cached_key(|entry| Reverse(age(entry)));
+        assert_eq!(all.map(|entry| entry["version"].as_u64().unwrap()), [2, 1, 901, 900]);
+    }
+
+    #[test]
+    fn a_team_fills_only_its_part_of_the_text_of_all_rules() {
+        let token = |number: usize, scope: &str| {
+            format!("[[token]]\nname = \"t{number}\"\nsha256 = \"{number:064x}\"\nscope = [\"rules:{scope}\"]\n")
+        };
+        let text = token(1, "a-*") + &token(2, "b-*") + &token(3, "*");
+        let operators = Arc::new(Operators::of(requests::parse(&text).unwrap()));
+        let in_force = InForce::at_start(operators, Contents::default()).unwrap();
+        let teams = in_force.teams();
+        let fill = |mut contents: Contents, beginning: &str| {
+            for number in 0.. {
+                let values: Vec<_> = (0..120).map(|value| toml::Value::from(format!("v{value:098}"))).collect();
+                let condition = toml::Table::from_iter([("operation".to_owned(), values.into())]);
+                let keys =
+                    Keys::from_iter([("limits".to_owned(), "1/s".into()), ("match".to_owned(), condition.into())]);
+                let (name, version) = (format!("{beginning}{number}"), contents.version + 1);
+                let write = Write { name: &name, expected: None, version, keys: Some(&keys) };
+                let next = write.applied_to(&contents).unwrap();
+                match check_length(&contents, &next, &name, teams) {
+                    Ok(()) => contents = next,
+                    Err(error) => return (contents, number, error.to_string()),
+                }
+            }
+            unreachable!()
+        };
+        let (all, of_a, error) = fill(Contents::default(), "a-");
+        assert!(error.starts_with("the rules of this scope would have 36") && of_a > 20, "{of_a}: {error}");
+        let (all, of_b, _) = fill(all, "b-");
+        let (all, of_others, _) = fill(all, "c-");
+        assert_eq!((of_b, of_others), (of_a, of_a));
+        assert!(stored::write(&all).len() <= REQUESTS.text);
+        // What is there already can be deleted, and becomes shorter.
+        let smaller = Stored { version: 1_000, keys: Keys::from_iter([("limits".to_owned(), "1/s".into())]) };
+        let mut next = all.clone();
+        next.rules.insert("a-0".to_owned(), smaller);
+        assert!(check_length(&all, &next, "a-0", &Teams::default()).is_ok());
+        assert!(check_length(&next, &all, "a-0", &Teams::default()).is_ok());
+    }
 }

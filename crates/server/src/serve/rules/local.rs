@@ -17,6 +17,9 @@ use super::{
 };
 use crate::config::stored::Contents;
 
+/// Lines about rules that are left out, each with its problem.
+const LINES: usize = 20;
+
 /// A file with rules, and the log of their changes beside it.
 pub(super) struct Local {
     file: FileStore,
@@ -38,9 +41,15 @@ impl Local {
 
 impl Store for Local {
     fn leave_out(&mut self, in_force: &InForce) {
-        for (_, problem) in in_force.left_out().filter(|(name, _)| !self.left_out.contains(*name)) {
+        let is_new = |(name, _): &(&str, &str)| !self.left_out.contains(*name);
+        for (_, problem) in in_force.left_out().filter(is_new).take(LINES) {
             let text = format!("{problem}: the rule is not in force, and stays in the file of rules");
             journal::say(Level::Warning, &message(&text));
+        }
+        let others = in_force.left_out().filter(is_new).count().saturating_sub(LINES);
+        if others > 0 {
+            let text = format!("{others} other rules are not in force, and stay in the file of rules");
+            journal::say(Level::Warning, &text);
         }
         self.left_out = in_force.left_out().map(|(name, _)| name.to_owned()).collect();
     }

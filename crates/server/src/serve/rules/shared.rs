@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    mem,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -68,6 +69,8 @@ pub(super) struct Shared {
     pub(super) refused: Problem,
     pub(super) unrestored: Problem,
     unwritten: Problem,
+    /// Whether the copy has something that this server could not read.
+    is_unread: bool,
 }
 
 /// A version that no changes can reach.
@@ -78,19 +81,25 @@ pub(super) const HIGH: u64 = 1 << 51;
 const STEP: u64 = 1 << 20;
 
 impl Shared {
-    /// Takes a file, which need not exist, for this server. Returns its rules too.
-    pub(super) fn open(path: &Path, member: Member) -> Result<(Self, Contents), StoreError> {
+    /// Takes a file, which need not exist, for this server. Returns its rules too, or why they cannot be read. A damaged
+    /// file gets another name. Any other one that cannot be read stays until the engine has answered: it can be good.
+    pub(super) fn open(path: &Path, member: Member) -> Result<(Self, Result<Contents, StoreError>), StoreError> {
         let copy = FileStore::open(path)?;
-        let known = copy.read().unwrap_or_else(|error| {
-            let aside = copy.set_damaged_aside();
-            tell(Level::Error, &format!("{error}: {aside}: no rule of callers is in force until the engine answers"));
-            Contents::default()
-        });
+        let contents = match copy.read() {
+            Err(StoreError::Damaged(problem)) => {
+                let aside = copy.set_aside_as_damaged();
+                let until = "no rule of callers is in force until the engine answers";
+                tell(Level::Error, &format!("{problem}: {aside}: {until}"));
+                Ok(Contents::default())
+            }
+            contents => contents,
+        };
+        let (known, is_unread) = (contents.as_ref().cloned().unwrap_or_default(), contents.is_err());
         let followed = Followed::from(rules::Store::of(&REQUESTS), version(&known));
         let shared = Self {
             member,
             copy,
-            known: known.clone(),
+            known,
             followed,
             next: None,
             empty: None,
@@ -100,9 +109,10 @@ impl Shared {
             refused: Problem::default(),
             unrestored: Problem::default(),
             unwritten: Problem::default(),
+            is_unread,
         };
         shared.show();
-        Ok((shared, known))
+        Ok((shared, contents))
     }
 
     pub(super) fn engine(&self) -> Result<Engine, StoreError> {
@@ -178,6 +188,10 @@ impl Shared {
     pub(super) fn take(&mut self, version: Version, contents: Contents) {
         self.followed.take(Some(version));
         (self.known, self.next) = (contents, None);
+        if mem::take(&mut self.is_unread) {
+            let (path, aside) = (self.copy.path().display(), self.copy.set_aside_as_damaged());
+            tell(Level::Warning, &format!("{path} could not be read at the start: {aside}"));
+        }
         match self.copy.replace(&self.known) {
             Ok(()) => self.unwritten.is_gone("the copy of the rules of callers can be written again"),
             Err(error) => {

@@ -17,6 +17,12 @@ pub(in crate::serve) enum StoreError {
     /// It cannot be read or written, or what is there makes no sense.
     #[error("{0}")]
     Unusable(String),
+    /// Its bytes are none that a server has written.
+    #[error("{0}")]
+    Damaged(String),
+    /// Another server has it.
+    #[error("{0}")]
+    Taken(String),
     /// It cannot be reached now.
     #[error("{0}")]
     Unreachable(String),

@@ -1,5 +1,7 @@
 //! Which rules share a budget: those that the same tokens may write. So what one team writes takes nothing from others.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ratelimit_fleet::kept::rules::{Part, REQUESTS};
 
 use crate::config::tokens::{Pattern, Scope, Token, User};
@@ -7,31 +9,39 @@ use crate::config::tokens::{Pattern, Scope, Token, User};
 /// The fewest changes that a part of a log keeps.
 const FEWEST: usize = 10;
 
-/// The teams of a file. Each has those names of rules that a token or a user is the first to have in its scopes. A further
-/// token with the same names, as in a rotation, is of the same team.
+/// The teams of a file. Each has those names of rules that the same tokens and users have in their scopes, in whatever order
+/// the file has them. A further token with the same names, as in a rotation, is of the same team.
 #[derive(Debug, Clone, Default)]
 pub(in crate::serve) struct Teams(Vec<Vec<Pattern>>);
 
 impl Teams {
     /// Returns those of these tokens and users.
     pub(super) fn of(tokens: &[Token], users: &[User]) -> Self {
-        let mut teams: Vec<Vec<Pattern>> = Vec::new();
+        let mut holders: BTreeMap<&Pattern, BTreeSet<usize>> = BTreeMap::new();
         let scopes = tokens.iter().map(|token| &token.scopes).chain(users.iter().map(|user| &user.scopes));
-        for scopes in scopes {
-            let patterns =
-                scopes.iter().filter_map(|scope| if let Scope::Rules(pattern) = scope { Some(pattern) } else { None });
-            let is_new = |pattern: &&Pattern| !teams.iter().flatten().any(|known| known == *pattern);
-            let new: Vec<_> = patterns.filter(is_new).cloned().collect();
-            if !new.is_empty() {
-                teams.push(new);
+        for (holder, scope) in scopes.enumerate().flat_map(|(holder, scopes)| scopes.iter().map(move |of| (holder, of)))
+        {
+            if let Scope::Rules(pattern) = scope {
+                holders.entry(pattern).or_default().insert(holder);
             }
         }
-        Self(teams)
+        let mut teams: BTreeMap<BTreeSet<usize>, Vec<Pattern>> = BTreeMap::new();
+        for (pattern, holders) in holders {
+            teams.entry(holders).or_default().push(pattern.clone());
+        }
+        Self(teams.into_values().collect())
     }
 
     /// Returns how many there are.
     pub(super) fn count(&self) -> usize {
         self.0.len()
+    }
+
+    /// Returns into how many equal parts the rules and the memory of callers are divided. Rules that no token may write any
+    /// more have a part, unless some token may write all. Nothing that callers write changes the number.
+    pub(super) fn shares(&self) -> usize {
+        let have_all = self.0.iter().flatten().any(Pattern::has_all);
+        self.count() + usize::from(!have_all)
     }
 
     /// Returns the team of a rule: that with the narrowest name. None if no token may write the rule any more.
@@ -99,6 +109,23 @@ mod tests {
             (name, most)
         };
         assert_eq!([part("other"), part("shared")], [("*".to_owned(), 200), ("shared".to_owned(), 100)]);
-        assert_eq!(teams.parts(), ["*", "team-a-*", "shared", "team-*", "team-a-1", ""]);
+        assert_eq!(teams.parts(), ["*", "shared", "team-a-*", "team-*", "team-a-1", ""]);
+    }
+
+    #[test]
+    fn teams_do_not_depend_on_the_order_of_tokens() {
+        let (ci, a, b) = (token(&["rules:a-*", "rules:b-*"]), token(&["rules:a-*"]), token(&["rules:b-*"]));
+        for tokens in [[ci.clone(), a.clone(), b.clone()], [a.clone(), ci.clone(), b.clone()], [b, a, ci]] {
+            let teams = Teams::of(&tokens, &[]);
+            assert_eq!(teams.count(), 2);
+            assert_ne!(teams.of_rule("a-1"), teams.of_rule("b-1"));
+        }
+    }
+
+    #[test]
+    fn rules_of_nobody_have_a_part_unless_a_token_may_write_all() {
+        let shares = |scopes: &[&str]| Teams::of(&[token(scopes)], &[]).shares();
+        assert_eq!((Teams::default().shares(), shares(&["check"])), (1, 1));
+        assert_eq!((shares(&["rules:a-*"]), shares(&["rules:*"]), shares(&["rules:*", "rules:a-*"])), (2, 1, 1));
     }
 }

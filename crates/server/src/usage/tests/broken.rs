@@ -4,6 +4,9 @@ use rusqlite::Connection;
 
 use super::*;
 
+const NO_USAGE: &str =
+    "this is no file with usage: choose the path in `usage` of [serve], or another one for a new file";
+
 #[test]
 fn a_file_of_something_else_or_of_a_later_version_is_refused_and_not_changed() {
     let stage = Stage::new(100);
@@ -17,13 +20,17 @@ fn a_file_of_something_else_or_of_a_later_version_is_refused_and_not_changed() {
     };
     let later = change("PRAGMA user_version = 2");
     let foreign = change("PRAGMA application_id = 7");
+    let mut other_database = change("PRAGMA application_id = 0");
+    other_database[100..200].fill(0xab);
     for (bytes, expected) in [
         (later, "a later version of ratelimit wrote this file: install that version, or choose another path"),
-        (foreign, "this is no file with usage: choose the path in `usage` of [serve], or another one for a new file"),
-        (
-            vec![b'x'; 5_000],
-            "this is no file with usage: choose the path in `usage` of [serve], or another one for a new file",
-        ),
+        (foreign, NO_USAGE),
+        (vec![b'x'; 5_000], NO_USAGE),
+        // An archive, a program, another database that is damaged, and a short file.
+        ([&b"\x1f\x8b\x08\0\0\0\0\0\0\x03"[..], &[0xab; 5_000]].concat(), NO_USAGE),
+        ([&b"\x7fELF\x02\x01\x01\0"[..], &[0; 5_000]].concat(), NO_USAGE),
+        (other_database, NO_USAGE),
+        (vec![0xab; 9], NO_USAGE),
     ] {
         fs::write(&path, &bytes).unwrap();
         let errors = [stage.writer().write(NOON).unwrap_err(), Reader::open(&path).unwrap_err()];

@@ -182,6 +182,16 @@ fn threads_lose_nothing_while_the_file_is_written() {
 
 #[test]
 fn clients_with_the_longest_names_do_not_make_the_file_larger_than_its_bound() {
+    fill_with_longest_names(true);
+}
+
+#[test]
+fn many_hours_that_had_to_wait_do_not_make_the_file_larger_than_its_bound() {
+    fill_with_longest_names(false);
+}
+
+/// Writes hours with as much as they may have, each at its end, or all at once.
+fn fill_with_longest_names(is_each_at_its_end: bool) {
     let stage = Stage::new(100);
     let names: Vec<_> = (0..32).map(|number| format!("attribute-{number:02}")).collect();
     let limit = Limit::new(Rate { amount: 100, period: HOUR * 1_000_000_000 }, None, Algorithm::FixedWindow).unwrap();
@@ -195,6 +205,9 @@ fn clients_with_the_longest_names_do_not_make_the_file_larger_than_its_bound() {
             let attributes: Vec<_> = names.iter().map(String::as_str).zip(values.iter().map(String::as_str)).collect();
             let record = &mut stage.recorder.at(NOON + hour * HOUR);
             limiter.check_and_record(&attributes[..], 1, (NOON + hour * HOUR) * 1_000_000_000, record);
+        }
+        if !is_each_at_its_end && hour < 14 {
+            continue;
         }
         writer.write(NOON + hour * HOUR).unwrap();
         let bytes = fs::metadata(&settings.path).unwrap().len();

@@ -25,6 +25,7 @@ fn a_file_that_cannot_be_used_is_reported_in_one_line() {
     garbage.push(b'\n');
     for (content, mode, problem) in [
         (b"garbage".as_slice(), 0o600, "is not a state file"),
+        (b"", 0o600, "is not a state file"),
         (&garbage, 0o600, "stream did not contain valid UTF-8"),
         (good.replace("s\":0", "s\":2").as_bytes(), 0o600, "is not complete"),
         (good.replace("version\":1", "version\":7").as_bytes(), 0o600, "is of version 7 of the format, not 1"),
@@ -36,7 +37,7 @@ fn a_file_that_cannot_be_used_is_reported_in_one_line() {
         assert_eq!(line, format!("ratelimit: starting without the state: {}: {problem}", state.display()));
         let line = daemon.line();
         assert!(line.ends_with("in force, rules: 2 set, 0 deleted, 0 unchanged; attached to eth0"), "{line}");
-        let is_damaged = content == garbage;
+        let is_damaged = content.is_empty() || content == garbage;
         let is_other = !is_damaged && !content.starts_with(&good.as_bytes()[..30]);
         let aside = state.with_file_name("state.damaged");
         daemon.process.signal(Signal::TERM);

@@ -25,8 +25,10 @@ fn a_damaged_file_of_usage_keeps_no_limit_from_being_in_force() {
     let sandbox = Sandbox::new();
     let folder = Folder::new();
     let usage = folder.add("usage.db", "");
-    // Zeros in place of the first page, and text of something else.
-    for (bytes, is_damage) in [(vec![0; 8_192], true), (b"of something else\n".repeat(500), false)] {
+    // Zeros in place of the first page, and a text and an archive of something else.
+    let archive = [&b"\x1f\x8b\x08\0"[..], &[0xab; 8_192]].concat();
+    let text = b"of something else\n".repeat(500);
+    for (bytes, is_damage) in [(vec![0; 8_192], true), (text, false), (archive, false)] {
         fs::write(&usage, &bytes).unwrap();
         let mut daemon = start(&sandbox, &folder, &usage);
         let (aside, line) = (usage.with_file_name("usage.db.damaged"), daemon.line());

@@ -16,6 +16,27 @@ use super::{ADMIN, Changed, file, store};
 use crate::serve::{self, Server, of_user};
 
 #[test]
+fn a_missing_folder_of_rules_keeps_no_limit_from_being_in_force_and_changes_begin_once_it_is_there() {
+    let sandbox = Sandbox::new();
+    let (kept, folder, ratelimit) = (Folder::new(), Folder::new(), Ratelimit::new(&sandbox));
+    let path = kept.file().with_file_name("later").join("rules.toml");
+    let socket = folder.file().with_file_name("check.sock");
+    folder.write(&serve::text(&socket, &file(&path)));
+    let mut daemon = Daemon::by(&sandbox, ratelimit.command(&format!("serve -c {}", folder.file().display())));
+    let line = daemon.line();
+    assert!(line.starts_with("ratelimit: the rules of callers cannot be read: rules: "), "{line}");
+    assert!(line.contains("does its folder exist, and may this user write there?: none of them is in force"), "{line}");
+    assert!(daemon.line().contains(" by 1 rule"));
+    let changed = Changed { server: Server { daemon, socket, folder }, ratelimit, kept };
+    let error = changed.fails("set a --limits 1/s", ADMIN);
+    assert!(error.starts_with("ratelimit: nothing is changed: rules: "), "{error}");
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    changed.ok("set a --limits 1/s", ADMIN);
+    assert_eq!(changed.names(), ["create-url", "a"]);
+    changed.server.end();
+}
+
+#[test]
 fn rules_of_callers_outlast_restarts_and_reloads_and_a_broken_file_of_them_changes_nothing() {
     let sandbox = Sandbox::new();
     let changed = Changed::start(&sandbox);

@@ -13,6 +13,10 @@ use ratelimit_base::{
 };
 use ring::hmac::{self, HMAC_SHA256};
 use rustix::rand::{GetRandomFlags, getrandom};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    task::block_in_place,
+};
 
 use super::{
     own::is_own,
@@ -133,17 +137,18 @@ impl Gate {
     /// Returns the name of the user that the proxy has signed in.
     pub(in crate::serve::console) fn of_proxy<'a>(&self, head: &'a Parts) -> Option<&'a [u8]> {
         let header = self.settings.header.as_ref()?;
-        let is_trusted = match head.extensions.get::<Peer>() {
+        let mut values = head.headers.get_all(header).into_iter();
+        // A second value could be one of the client that the proxy passes on.
+        let (value, None) = (values.next()?, values.next()) else { return None };
+        // Only now, because the kernel is asked.
+        let is_trusted = || match head.extensions.get::<Peer>() {
             Some(Peer(ip)) => {
                 let address = Prefix::host(*ip);
                 self.settings.proxies.iter().any(|proxy| proxy.contains(&address)) && !may_be_own(*ip)
             }
             None => true,
         };
-        let mut values = head.headers.get_all(header).into_iter();
-        // A second value could be one of the client that the proxy passes on.
-        let (value, None) = (values.next()?, values.next()) else { return None };
-        (is_trusted && !value.is_empty()).then(|| value.as_bytes())
+        (!value.is_empty() && is_trusted()).then(|| value.as_bytes())
     }
 
     fn sign(&self, text: &str) -> String {
@@ -158,7 +163,13 @@ impl Gate {
 
 /// Returns whether an address may be one of this host, from which any local program can send a header.
 fn may_be_own(address: IpAddr) -> bool {
-    is_own(address).unwrap_or(true)
+    on_worker(|| is_own(address)).unwrap_or(true)
+}
+
+/// Does what may block, while other tasks of this worker go on elsewhere.
+fn on_worker<T>(work: impl FnOnce() -> T) -> T {
+    let is_worker = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if is_worker { block_in_place(work) } else { work() }
 }
 
 /// Returns whether another site has made a call. Browsers that do not tell the site tell at least the origin.
@@ -202,6 +213,14 @@ mod tests {
         for (peer, is_trusted) in [("10.0.0.9", true), ("10.0.1.9", false), ("fd00::1", true), ("fd00::2", false)] {
             assert_eq!(tcp.of_proxy(&head(&alice, Some(peer))).is_some(), is_trusted, "{peer}");
         }
+        // Without one header of the proxy, the kernel is not asked.
+        let asked = || super::super::own::ASKED.get();
+        let before = asked();
+        for headers in [&[][..], &[("x-remote-user", "")], &[alice[0], alice[0]], &[("cookie", "a=b")]] {
+            assert_eq!(tcp.of_proxy(&head(headers, Some("10.0.0.9"))), None);
+        }
+        assert_eq!((asked() - before, tcp.of_proxy(&head(&alice, Some("10.0.0.9"))).is_some()), (0, true));
+        assert_eq!(asked() - before, 1);
         assert_eq!(unix.of_proxy(&head(&alice, None)), Some(&b"alice"[..]));
         assert_eq!(unix.of_proxy(&head(&[("x-remote-user", "")], None)), None);
         assert_eq!(unix.of_proxy(&head(&[("x-remote-user", "alice"), ("x-remote-user", "bob")], None)), None);

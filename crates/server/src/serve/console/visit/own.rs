@@ -1,6 +1,6 @@
 //! Which addresses the kernel takes for those of this host, in this network namespace.
 
-use std::{io, net::IpAddr};
+use std::{io, net::IpAddr, time::Duration};
 
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::{
@@ -9,6 +9,16 @@ use netlink_packet_route::{
     route::{RouteAttribute, RouteMessage, RouteType},
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
+/// How long an answer may take. The kernel gives it at once, unless somebody changes its tables.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+thread_local! {
+    /// Questions of this thread.
+    pub(super) static ASKED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
 
 /// Returns whether a local program can send from an address: the kernel delivers it here, or an interface has it.
 ///
@@ -16,6 +26,8 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 ///
 /// Fails if the kernel does not tell.
 pub(super) fn is_own(address: IpAddr) -> io::Result<bool> {
+    #[cfg(test)]
+    ASKED.set(ASKED.get() + 1);
     let address = address.to_canonical();
     Ok(is_delivered_here(address)? || interfaces_have(address)?)
 }
@@ -52,6 +64,7 @@ fn interfaces_have(address: IpAddr) -> io::Result<bool> {
 /// Returns whether any answer to a question is one that is looked for.
 fn any(question: RouteNetlinkMessage, flags: u16, is_wanted: impl Fn(RouteNetlinkMessage) -> bool) -> io::Result<bool> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
     socket.bind_auto()?;
     socket.connect(&SocketAddr::new(0, 0))?;
     let mut message = NetlinkMessage::from(question);

@@ -74,6 +74,88 @@ fn each_team_has_its_part_of_the_rules_and_the_operator_all_of_its_own() {
 }
 
 #[test]
+fn rules_of_nobody_neither_take_from_teams_nor_resize_their_tables() {
+    let token = |number: usize, scope: &str| {
+        format!("[[token]]\nname = \"t{number}\"\nsha256 = \"{number:064x}\"\nscope = [\"rules:{scope}-*\"]\n")
+    };
+    let operators = Arc::new(Operators::of(requests::parse(&(token(1, "a") + &token(2, "b"))).unwrap()));
+    let of = |names: &[&str]| {
+        let stored = |name: &&str| ((*name).to_owned(), Stored { version: 1, keys: by_user("1/d", "token-bucket") });
+        let contents = Contents { version: 1, fleet: None, rules: names.iter().map(stored).collect() };
+        InForce::at_start(Arc::clone(&operators), contents).unwrap()
+    };
+    let clients = |all: &InForce| all.rules().iter().find(|rule| rule.name() == "a-1").unwrap().clients();
+    // A rule alone has as many clients as a rule can have.
+    let own = ["a-1", "a-2", "a-3", "a-4", "revoked-1"];
+    let (with_other, without) = (of(&own), of(&own[..4]));
+    assert_eq!(clients(&with_other), clients(&without));
+    assert_eq!(clients(&with_other.with("revoked-1", 2, None).unwrap()), clients(&without));
+    let (_, count, problem) = fill(without, "a-x", &keys("1/s"));
+    assert_eq!((count, &*problem), (329, "at most 333 rules of this scope are possible: delete one first"));
+}
+
+#[test]
+fn rules_that_are_left_out_take_the_place_of_a_rule() {
+    let folder = Folder::new();
+    let text = |name: &str, number: usize, limit: &str| {
+        format!("[[check]]\nversion = {number}\nname = \"{name}{number}\"\nlimits = \"{limit}\"\n")
+    };
+    let good: String = (1..=600).map(|number| text("a-", number, "1/s")).collect();
+    let bad: String = (601..=1_000).map(|number| text("a-", number, "often")).collect();
+    fs::write(folder.rules(), format!("version = 1000\n{good}{bad}")).unwrap();
+    let (book, _) = open(&folder.rules()).unwrap();
+    let error = write(&book, "more", None, "1/s").unwrap_err().to_string();
+    assert_eq!(error, "at most 1000 rules of this scope are possible: delete one first");
+    // A rule that is left out can be written again, since there is no further one.
+    write(&book, "a-700", Some(700), "1/s").unwrap();
+    change(&book, "a-601", Some(601), None).unwrap();
+    write(&book, "more", None, "1/s").unwrap();
+    drop(book);
+    let (book, _) = open(&folder.rules()).unwrap();
+    assert_eq!(book.in_force().count().in_words(""), "1 rule of the file and 602 of callers");
+}
+
+#[test]
+fn a_file_with_too_many_rules_keeps_the_oldest_in_force_and_one_can_be_deleted() {
+    let folder = Folder::new();
+    let text = |number: usize| format!("[[check]]\nversion = {number}\nname = \"a-{number}\"\nlimits = \"1/s\"\n");
+    let all: String = (1..=1_002).map(text).collect();
+    fs::write(folder.rules(), format!("version = 1002\n{all}")).unwrap();
+    let (book, names) = open(&folder.rules()).unwrap();
+    let left_out: Vec<_> = book.in_force().left_out().map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(left_out, ["a-1001", "a-1002"]);
+    let error = write(&book, "a-1001", Some(1_001), "2/s").unwrap_err().to_string();
+    assert!(error.starts_with("at most 1000 rules of all scopes together are possible: "), "{error}");
+    write(&book, "a-7", Some(7), "2/s").unwrap();
+    for number in [1_002, 8, 9] {
+        change(&book, &format!("a-{number}"), Some(number), None).unwrap();
+    }
+    assert_eq!(names.lock().unwrap().len(), 1_000);
+    assert_eq!(write(&book, "b", None, "1/s").unwrap(), 1_007);
+    drop(book);
+    assert_eq!(open(&folder.rules()).unwrap().0.in_force().left_out().len(), 0);
+}
+
+#[test]
+fn a_team_without_rules_learns_that_others_have_all() {
+    // Another one has filled its part before the operator has added a token.
+    let token = |number: usize, scope: &str| {
+        format!("[[token]]\nname = \"t{number}\"\nsha256 = \"{number:064x}\"\nscope = [\"rules:{scope}*\"]\n")
+    };
+    let operators = Arc::new(Operators::of(requests::parse(&(token(1, "") + &token(2, "b-"))).unwrap()));
+    let stored = |number: usize| (format!("a-{number}"), Stored { version: 1, keys: keys("1/s") });
+    let contents = Contents { version: 1, fleet: None, rules: (0..1_000).map(stored).collect() };
+    let rules = InForce::at_start(operators, contents).unwrap();
+    let problem = rules.with("b-1", 2, Some(&keys("1/s"))).unwrap_err();
+    assert_eq!(
+        problem,
+        "at most 1000 rules of all scopes together are possible: one of this scope or of another one must be deleted first"
+    );
+    let problem = rules.with("a-more", 2, Some(&keys("1/s"))).unwrap_err();
+    assert_eq!(problem, "at most 500 rules of this scope are possible: delete one first");
+}
+
+#[test]
 fn logs_of_callers_take_no_more_memory_than_callers_have() {
     let log = by_user("2000/d", "sliding-log");
     let (rules, of_a, problem) = fill(empty(""), "a-", &log);
