@@ -186,15 +186,11 @@ fn rules_in_the_engine_that_make_no_sense_change_nothing_and_are_told_once() {
     let good: String = ask_engine(&sandbox, &["HGET", RULES, "text"]);
     let last = good.replace("version = 2", "version = 9007199254740992");
     let large = "x".repeat(10 << 20);
-    let many: String = (0..2_000).map(|number| format!("[[check]]\nname = \"{number}\"\nversion = 9\n")).collect();
-    let fleet = good.lines().find(|line| line.starts_with("fleet = ")).unwrap();
-    let many = format!("version = 9\n{fleet}\n{many}");
     for (version, text, expected) in [
         ("9", "\u{1b}[2Jgarbage", "make no sense"),
         ("9", &large, "the rules are too long"),
         ("9", "version = 9\n", "make no sense"),
         ("9007199254740992", &last, "make no sense"),
-        ("9", &many, "at most 1000 rules"),
         ("1e99", &good, "a number is no number"),
     ] {
         write(&sandbox, version, text);
@@ -220,6 +216,27 @@ fn rules_in_the_engine_that_make_no_sense_change_nothing_and_are_told_once() {
     one.await_line("make no sense");
     assert!(one.metric("ratelimit_check_rules_age_seconds").is_some_and(|age| age < 3.0));
     assert_eq!((one.ask("team", "17"), one.ask("team", "17"), one.ask("team", "17")), (200, 200, 429));
+    one.end();
+}
+
+#[test]
+fn of_more_rules_than_are_possible_the_newest_are_left_out_and_each_can_be_deleted() {
+    let sandbox = Sandbox::new();
+    let _redis = Redis::start(&sandbox, &[]);
+    let mut one = Member::join(&sandbox, 8_081);
+    assert_eq!(one.put("team", None, "2/h").status, 201);
+    let good: String = ask_engine(&sandbox, &["HGET", RULES, "text"]);
+    let rule = |number: u32| format!("[[check]]\nname = \"r{number}\"\nversion = 9\nlimits = \"1000/s\"\n");
+    let text = good.replacen("version = 1", "version = 9", 1) + &(0..1_500).map(rule).collect::<String>();
+    write(&sandbox, "9", &text);
+    let line = one.await_line("are left out: ");
+    assert!(line.contains("at most 1000 rules of callers are possible: delete one"), "{line}");
+    assert_eq!(one.metric("ratelimit_check_rules_refused"), Some(501.0));
+    let more = one.put("more", None, "1/s");
+    assert_eq!(more.status, 400, "{more:?}");
+    let deleted = one.call("DELETE /v1/rules/r7 HTTP/1.1\r\nif-match: \"9\"", "");
+    assert_eq!(deleted.status, 200, "{deleted:?}");
+    assert_eq!([one.ask("team", "17"), one.ask("team", "17"), one.ask("team", "17")], [200, 200, 429]);
     one.end();
 }
 
