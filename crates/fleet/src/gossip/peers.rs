@@ -209,7 +209,9 @@ impl Peers {
             }
             return Heard::Nothing;
         }
-        if self.addresses.len() >= MOST_ADDRESSES && !self.addresses.contains_key(&address) {
+        // An answer goes to no address that a recorded greeting gets on the way.
+        let is_place = header.at == address || header.at.port() == 0 || self.is_configured(&address);
+        if !is_place || self.addresses.len() >= MOST_ADDRESSES && !self.addresses.contains_key(&address) {
             return Heard::Nothing;
         }
         let known = self.addresses.entry(address).or_insert(Known { until: now + ALIVE, ..Known::default() });
@@ -258,6 +260,16 @@ impl Peers {
     /// Returns the hosts that are alive, with their sessions.
     pub(super) fn alive(&self, now: f64) -> impl Iterator<Item = (&u64, &Peer)> {
         self.peers.iter().filter(move |(_, peer)| peer.is_alive(now))
+    }
+
+    /// Returns the hosts that are alive and have named their address, or have one of the file, with their sessions. Others
+    /// get greetings, but no counts: somebody on the way may have changed their address.
+    pub(super) fn proved(&self, now: f64) -> impl Iterator<Item = (&u64, &Peer)> {
+        self.alive(now).filter(|(_, peer)| peer.is_named || self.is_configured(&peer.address))
+    }
+
+    fn is_configured(&self, address: &SocketAddr) -> bool {
+        self.addresses.get(address).is_some_and(|known| known.is_configured)
     }
 
     /// Returns all hosts that are not forgotten.

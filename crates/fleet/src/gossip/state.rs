@@ -168,7 +168,7 @@ impl State {
         if bodies.is_empty() {
             return;
         }
-        let peers: Vec<_> = self.peers.alive(now).map(|(session, peer)| (peer.address, *session)).collect();
+        let peers: Vec<_> = self.peers.proved(now).map(|(session, peer)| (peer.address, *session)).collect();
         // Those that do not fit change from report to report.
         let begin = self.number as usize % bodies.len();
         bodies.rotate_left(begin);

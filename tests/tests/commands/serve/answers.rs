@@ -244,7 +244,7 @@ fn a_byte_of_a_client_evades_no_rule_that_does_not_need_it() {
     let sandbox = Sandbox::new();
     let rules = "[[check]]\nname = \"ip\"\nkey = \"ip\"\nlimits = \"1/h\"\n[[check]]\nname = \"all\"\nmatch = { method = \
                  \"PUT\" }\nlimits = \"1/h\"\n[[check]]\nname = \"key\"\nmatch = { method = \"GET\" }\nkey = \"key\"\n\
-                 limits = \"1/h\"\n";
+                 limits = \"1/h\"\n[[check]]\nname = \"path\"\nmatch = { path = \"/login\" }\nlimits = \"1/h\"\n";
     let server = Server::start(&sandbox, rules);
     let nginx = |headers: &[u8]| {
         let mut stream = UnixStream::connect(&server.socket).unwrap();
@@ -270,6 +270,15 @@ fn a_byte_of_a_client_evades_no_rule_that_does_not_need_it() {
     let before = unreadable(&server);
     assert_eq!([cost("many", "192.0.2.3"), cost("-1", "192.0.2.3"), cost("99999999999", "192.0.2.4")], [204, 403, 403]);
     assert_eq!(unreadable(&server) - before, 2.0);
+    // A path is read whatever a client puts behind it.
+    let path = |uri: &[u8]| nginx(&[b"X-Attribute-Path: ", uri].concat());
+    let before = unreadable(&server);
+    assert_eq!([path(b"/login"), path(b"/login?x=\xff"), path(b"/login;\x01"), path(b"/other")], [204, 403, 403, 204]);
+    let mut stream = UnixStream::connect(&server.socket).unwrap();
+    let head = "GET /v1/traefik HTTP/1.1\r\nhost: x\r\nconnection: close\r\nX-Forwarded-Uri: /login?";
+    stream.write_all(&[head.as_bytes(), b"\xff\r\n\r\n"].concat()).unwrap();
+    assert_eq!(answer(stream).status, 429);
+    assert_eq!(unreadable(&server), before);
     // The same holds for JSON, where a text can have half of a pair of surrogates.
     let body =
         |ip: &str| format!("{{\"attributes\": {{\"ip\": \"{ip}\", \"user\": \"\\ud800\", \"method\": \"PUT\"}}}}");

@@ -137,6 +137,7 @@ fn a_team_learns_nothing_about_a_given_client() {
     let text = team.page("/console/rule/team-a-2");
     assert!(text.contains("their requests need the scope rules:read") && !text.contains("<svg"), "{text}");
     assert!(admin.page("/console/rule/team-a-2").contains("<svg"));
+    assert_eq!([&team, &admin].map(|visitor| visitor.page("/console").contains("team-a-2")), [false, true]);
     assert_eq!(team.post("/console/rule/team-a-2/apply", "version=1&delete=true").status, 303);
 }
 

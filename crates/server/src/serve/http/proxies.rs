@@ -38,7 +38,7 @@ pub(super) async fn nginx(
     let mut question = Question::of_proxy(Attributes::new());
     for (name, value) in &headers {
         let Some(name) = name.as_str().strip_prefix(ATTRIBUTE) else { continue };
-        match text(value) {
+        match text(name, value) {
             Some(value) => {
                 let value = Question::spelled(name, value, service.merges_paths());
                 question.attributes.insert(name.to_owned(), value);
@@ -81,7 +81,7 @@ pub(super) async fn traefik(State(service): State<Arc<Service>>, headers: Header
     for (name, header) in [("method", "x-forwarded-method"), ("host", "x-forwarded-host"), ("path", "x-forwarded-uri")]
     {
         // Traefik replaces what a client sends, or its line comes last.
-        insert(name, headers.get_all(header).iter().next_back().map(text));
+        insert(name, headers.get_all(header).iter().next_back().map(|value| text(name, value)));
     }
     // Traefik does not tell the port of the client.
     decide(&service, question, |decision| answer(decision, service.style()))
@@ -91,9 +91,11 @@ fn decide(service: &Service, question: Question, answer: impl FnOnce(&Decision<'
     service.decide(question, answer).unwrap_or_else(|error| bad(service, error))
 }
 
-/// Returns the text of a header. None if its client has put control bytes into it.
-fn text(value: &HeaderValue) -> Option<String> {
-    readable(value.as_bytes())
+/// Returns the text of an attribute. None if its client has put control bytes into it. A path is always a text, because the
+/// request is served by it.
+fn text(name: &str, value: &HeaderValue) -> Option<String> {
+    let bytes = value.as_bytes();
+    if name == "path" { Some(String::from_utf8_lossy(bytes).into_owned()) } else { readable(bytes) }
 }
 
 fn readable(bytes: &[u8]) -> Option<String> {

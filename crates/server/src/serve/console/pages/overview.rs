@@ -2,6 +2,7 @@
 
 use axum::{http::StatusCode, response::Response};
 use maud::html;
+use ratelimit_limiter::Rule;
 
 use crate::serve::{
     access::Need,
@@ -13,6 +14,7 @@ use crate::serve::{
         },
         state::{Call, Console},
     },
+    recent::chooses_clients,
 };
 
 /// Shows the rates of all rules that the visitor may read, the busiest first.
@@ -22,7 +24,9 @@ pub(in crate::serve::console) fn overview(console: &Console, call: &Call) -> Res
         return see("/console/packets");
     }
     let limiter = console.service.limiter();
-    let readable = limiter.rules().filter(|(rule, ..)| caller.may(Need::Read(rule.name())));
+    // Figures of chosen clients are hidden, as on the page of the rule.
+    let shows = |rule: &Rule| caller.may(Need::ReadAll) || !chooses_clients(rule);
+    let readable = limiter.rules().filter(|(rule, ..)| caller.may(Need::Read(rule.name())) && shows(rule));
     let mut rows: Vec<_> = readable
         .map(|(rule, clients, ..)| {
             let samples = console.history.of_rule(rule.name());
