@@ -30,7 +30,7 @@ use tokio_rustls::TlsAcceptor;
 use super::{
     answers::Answers,
     callers::Callers,
-    drained::Drained,
+    drained::{Drained, LongBodies},
     idle::Brought,
     listener::{Accepted, Listener},
     readable::Readable,
@@ -96,6 +96,7 @@ pub(in crate::serve) struct Connections<A> {
     permits: Arc<Semaphore>,
     callers: Callers,
     waiting: WaitingWrites,
+    long: LongBodies,
     row: Option<Row>,
     graceful: GracefulShutdown,
     /// Its end stops handshakes.
@@ -120,6 +121,7 @@ impl<A: Answers> Connections<A> {
             permits: Arc::new(Semaphore::new(most + usize::from(row.is_some()))),
             callers: Callers::new((most / PARTS).max(1)),
             waiting: WaitingWrites::default(),
+            long: LongBodies::default(),
             row,
             graceful: GracefulShutdown::new(),
             handshakes: watch::Sender::default(),
@@ -146,8 +148,8 @@ impl<A: Answers> Connections<A> {
     fn serve(&self, Accepted { stream, peer, caller }: Accepted, permit: OwnedSemaphorePermit) -> Option<AbortHandle> {
         let place = self.callers.admit(caller)?;
         let (open_calls, place) = (place.calls(), (place, permit));
-        let (answers, waiting) = (Arc::clone(&self.answers), self.waiting.clone());
-        let calls = Calls { protocol: self.protocol, answers, waiting, peer, places: open_calls };
+        let (answers, waiting, long) = (Arc::clone(&self.answers), self.waiting.clone(), self.long.clone());
+        let calls = Calls { protocol: self.protocol, answers, waiting, long, peer, places: open_calls };
         let watcher = self.graceful.watcher();
         let Some(tls) = self.tls.clone() else {
             let begun = tokio::spawn(async move {
@@ -183,6 +185,7 @@ struct Calls<A> {
     protocol: Protocol,
     answers: Arc<A>,
     waiting: WaitingWrites,
+    long: LongBodies,
     peer: Option<Peer>,
     /// Places for calls of HTTP/2 that are under way.
     places: Arc<Semaphore>,
@@ -191,7 +194,7 @@ struct Calls<A> {
 impl<A: Answers> Calls<A> {
     /// Answers all of them. Errors concern only the caller, which sees them.
     async fn answer(self, stream: impl Stream + 'static, watcher: Watcher) {
-        let Self { protocol, answers, waiting, peer, places } = self;
+        let Self { protocol, answers, waiting, long, peer, places } = self;
         let brought = Brought::default();
         let brings = brought.clone();
         let service = service_fn(move |mut call: Request<Incoming>| {
@@ -207,7 +210,7 @@ impl<A: Answers> Calls<A> {
             let answer = match place {
                 None => Some(answer(Arc::clone(&answers), call.map(Body::new), None)),
                 Some(Ok(place)) => {
-                    let body = |body| Body::new(Drained::new(body, Arc::clone(&place)));
+                    let body = |body| Body::new(Drained::new(body, Arc::clone(&place), long.clone()));
                     Some(answer(Arc::clone(&answers), call.map(body), Some(Arc::clone(&place))))
                 }
                 Some(Err(_)) => None,

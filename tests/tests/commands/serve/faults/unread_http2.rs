@@ -1,12 +1,16 @@
 //! Callers of HTTP/2 that send calls with errors, and never read what the server says about them.
 
 use std::{
+    convert::Infallible,
     io::{ErrorKind, Write},
     net::{IpAddr, TcpStream},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use http_body_util::channel::Channel;
+use hyper::{Request, body::Bytes, client::conn::http2::handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use ratelimit_tests::{Authority, Daemon, Folder, Ratelimit, Sandbox, VICTIM_IPV4, scaled};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned,
@@ -174,6 +178,51 @@ fn a_thousand_callers_of_http_2_whose_messages_never_come_fill_no_memory() {
     drop(streams);
     server.answers();
     recover(&server.daemon, server.before);
+}
+
+#[test]
+#[ignore = "slow: cargo xtask faults --requests"]
+fn long_messages_that_never_end_take_bounded_memory_and_short_calls_are_decided_meanwhile() {
+    const CONNECTIONS: usize = 4;
+    const CALLS: usize = 200;
+    let sandbox = Sandbox::new();
+    let server = Grpc::start(&sandbox);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (connections, most) = runtime.block_on(async {
+        let mut message = vec![0, 0, 0x10, 0, 0];
+        message.resize(1 << 20, 0);
+        let message = Bytes::from(message);
+        let (mut connections, mut most) = (Vec::new(), 0);
+        for _ in 0..CONNECTIONS {
+            let stream = tokio::net::UnixStream::connect(&server.socket).await.unwrap();
+            let (mut connection, work) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+            tokio::spawn(work);
+            for _ in 0..CALLS {
+                let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
+                let call = Request::post("http://x/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit");
+                let answer =
+                    connection.send_request(call.header("content-type", "application/grpc").body(body).unwrap());
+                let message = message.clone();
+                // The last bytes of the message do not come. The server may refuse it before.
+                tokio::spawn(async move {
+                    let _ = sender.send_data(message).await;
+                    drop((answer.await, sender));
+                });
+            }
+            connections.push(connection);
+        }
+        let begin = Instant::now();
+        while begin.elapsed() < scaled(Duration::from_secs(3)) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            most = most.max(Taken::by(&server.daemon).kilobytes >> 10);
+        }
+        (connections, most)
+    });
+    server.answers();
+    drop(connections);
+    println!("{:?}, then {most} MiB", server.before);
+    assert!(most < (server.before.kilobytes >> 10) + OF_ALL, "{most} MiB");
+    server.end();
 }
 
 #[test]
