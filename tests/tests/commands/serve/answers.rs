@@ -244,7 +244,8 @@ fn a_byte_of_a_client_evades_no_rule_that_does_not_need_it() {
     let sandbox = Sandbox::new();
     let rules = "[[check]]\nname = \"ip\"\nkey = \"ip\"\nlimits = \"1/h\"\n[[check]]\nname = \"all\"\nmatch = { method = \
                  \"PUT\" }\nlimits = \"1/h\"\n[[check]]\nname = \"key\"\nmatch = { method = \"GET\" }\nkey = \"key\"\n\
-                 limits = \"1/h\"\n[[check]]\nname = \"path\"\nmatch = { path = \"/login\" }\nlimits = \"1/h\"\n";
+                 limits = \"1/h\"\n[[check]]\nname = \"path\"\nmatch = { path = [\"/login\", \"/caf%E9\"] }\n\
+                 key = \"path\"\nlimits = \"1/h\"\n";
     let server = Server::start(&sandbox, rules);
     let nginx = |headers: &[u8]| {
         let mut stream = UnixStream::connect(&server.socket).unwrap();
@@ -278,6 +279,8 @@ fn a_byte_of_a_client_evades_no_rule_that_does_not_need_it() {
     let head = "GET /v1/traefik HTTP/1.1\r\nhost: x\r\nconnection: close\r\nX-Forwarded-Uri: /login?";
     stream.write_all(&[head.as_bytes(), b"\xff\r\n\r\n"].concat()).unwrap();
     assert_eq!(answer(stream).status, 429);
+    // Bytes that are no text are what their escapes are.
+    assert_eq!([path(b"/caf\xe9"), path(b"/caf%E9"), path(b"/caf%e8")], [204, 403, 204]);
     assert_eq!(unreadable(&server), before);
     // The same holds for JSON, where a text can have half of a pair of surrogates.
     let body =

@@ -67,8 +67,9 @@ fn the_list_on_a_server_of_the_sample_file_is_good() {
     let lines = rest.lines().skip(1).take_while(|line| !line.is_empty()).map(|line| line.trim_start_matches("# "));
     let (named, others): (Vec<_>, Vec<_>) =
         lines.partition(|line| line.starts_with("ca-file") || line.starts_with("token-file"));
-    assert_eq!((named.len(), others.len()), (2, 8));
+    assert_eq!((named.len(), others.len()), (2, 9));
     let list = parse(&others.join("\n")).unwrap().lists.remove(0);
+    assert!(!list.may_shrink);
     let remote = list.remote.unwrap();
     assert_eq!((remote.most, remote.entries), (16_000_000, 200_000));
     assert_eq!(list.file.to_str(), Some("/var/lib/ratelimit/lists/spamhaus"));

@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse as _, Response},
 };
+use percent_encoding::{AsciiSet, percent_encode};
 use ratelimit_client::wire;
 use ratelimit_limiter::{ADDRESS, Decision};
 
@@ -95,7 +96,8 @@ fn decide(service: &Service, question: Question, answer: impl FnOnce(&Decision<'
 /// request is served by it.
 fn text(name: &str, value: &HeaderValue) -> Option<String> {
     let bytes = value.as_bytes();
-    if name == "path" { Some(String::from_utf8_lossy(bytes).into_owned()) } else { readable(bytes) }
+    // Bytes beyond ASCII are written as escapes, which is what they are in a path.
+    if name == "path" { Some(percent_encode(bytes, &AsciiSet::EMPTY).to_string()) } else { readable(bytes) }
 }
 
 fn readable(bytes: &[u8]) -> Option<String> {
