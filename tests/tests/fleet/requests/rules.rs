@@ -320,8 +320,14 @@ fn a_team_with_many_changes_makes_the_fleet_forget_no_change_of_another() {
     member.await_line("answers: limits are shared");
     assert_eq!(member.put("other", None, "1/s").version, Some(1));
     assert_eq!(member.put("team-a-1", None, "1/s").version, Some(2));
-    for version in 2..=1_100 {
-        assert_eq!(member.put("team-a-1", Some(version), &format!("{version}/s")).status, 200);
+    let mut version = 2;
+    while version <= 1_100 {
+        let put = member.put("team-a-1", Some(version), &format!("{version}/s"));
+        // An engine that is slow beside other tests may have made the change or not.
+        version = match put.status {
+            503 => member.version("team-a-1").unwrap(),
+            _ => put.version.unwrap(),
+        };
     }
     let answer = member.call("GET /v1/rules/log?limit=1000 HTTP/1.1", "");
     let changes = answer.body["changes"].as_array().unwrap();
