@@ -91,10 +91,11 @@ impl Entries {
     }
 }
 
-/// Returns whether a list loses more than half of its entries. A short list may.
+/// Returns in words that a list loses more than half of its entries: a predicate. None if it does not, or may, as it is
+/// short.
 #[must_use]
-pub const fn loses_most(before: usize, after: usize) -> bool {
-    before >= SHORT && 2 * after < before
+pub fn fall(before: usize, after: usize) -> Option<String> {
+    (before >= SHORT && 2 * after < before).then(|| format!("falls from {before} to {after} entries"))
 }
 
 /// Returns the entries of a feed, and the lines that cannot be used, in order. A line with a prefix that is too wide cannot.
@@ -169,7 +170,10 @@ mod tests {
 
     #[test]
     fn a_list_that_is_not_short_loses_half_of_its_entries_at_most() {
-        assert!(loses_most(100, 49) && loses_most(20, 0) && loses_most(21, 10));
-        assert!([(100, 50), (100, 1_000), (19, 1), (0, 1)].iter().all(|(before, after)| !loses_most(*before, *after)));
+        assert_eq!(fall(100, 49).as_deref(), Some("falls from 100 to 49 entries"));
+        assert!(fall(20, 0).is_some() && fall(21, 10).is_some());
+        assert!(
+            [(100, 50), (100, 1_000), (19, 1), (0, 1)].iter().all(|(before, after)| fall(*before, *after).is_none())
+        );
     }
 }

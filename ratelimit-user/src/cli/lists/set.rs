@@ -17,7 +17,7 @@ use ratelimit_dataplane::{
         action::Action,
         change::{ListChange, RequestedList},
         entries::{self, Entries},
-        listing::{self, Listing},
+        listing,
     },
     rules::target::Sources,
     sys::host,
@@ -90,13 +90,9 @@ pub(super) fn run(name: &str, from: &From<'_>, how: &How, pins: &Path, output: O
         Ok::<_, anyhow::Error>(listing::all(&instance.tables)?.into_iter().find(|list| list.name == name))
     };
     let before = find(&instance)?;
-    let had = before.as_ref().map_or(0, Listing::entries);
-    if !force && usize::try_from(had).is_ok_and(|had| entries::loses_most(had, list.entries.len())) {
-        bail!(
-            "{} has {}, and the list {name} has {had}: nothing was changed, --force sets it",
-            from.place(),
-            entries_text(list.entries.len() as u64)
-        );
+    let had = before.as_ref().and_then(|list| usize::try_from(list.entries()).ok()).unwrap_or_default();
+    if let Some(fall) = entries::fall(had, list.entries.len()).filter(|_| !force) {
+        bail!("{}: the list {name} {fall}: nothing was changed, --force sets it", from.place());
     }
     let is_of_file = before.as_ref().is_some_and(|list| list.origin == CONFIG);
     let replaced = before.map(|list| Row::of(&list));

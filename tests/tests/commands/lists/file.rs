@@ -113,7 +113,7 @@ fn a_file_that_becomes_a_page_or_loses_most_entries_leaves_its_list_as_it_was() 
     for (text, expected) in [
         ("<html>\n192.0.2.9\n".to_owned(), "is a web page, not a list"),
         ("192.0.2.9\nerror\nquota\n".to_owned(), "is no list: 2 of 3 lines cannot be used, such as line 2: error: "),
-        (feed_of(19), "has 19 entries of 40 before: if this is right, add may-shrink = true"),
+        (feed_of(19), "falls from 40 to 19 entries: if this is right, add may-shrink = true"),
     ] {
         replace(&feed, &text);
         let line = line_with(&mut daemon, expected);

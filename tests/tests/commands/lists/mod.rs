@@ -131,7 +131,10 @@ fn a_command_refuses_a_page_more_bad_than_good_lines_and_a_list_that_loses_most_
     for (feed, expected) in [
         ("<html>\n<p>Your address:\n192.0.2.9\n</html>\n".to_owned(), "is a web page, not a list: nothing was changed"),
         ("# feed\n192.0.2.9\nerror\nquota\n".to_owned(), "2 of 3 lines cannot be used, such as line 3: error: "),
-        (feed_of(19), "standard input has 19 entries, and the list drop has 40: nothing was changed, --force sets it"),
+        (
+            feed_of(19),
+            "standard input: the list drop falls from 40 to 19 entries: nothing was changed, --force sets it",
+        ),
     ] {
         let output = ratelimit.run_with("list set drop -", &feed);
         assert!(output.status == 2 && output.stderr.contains(expected), "{output:?}");

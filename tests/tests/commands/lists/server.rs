@@ -211,7 +211,7 @@ fn a_list_of_a_server_that_loses_most_entries_is_refused_until_its_table_allows_
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     line_with(&mut daemon, "lists changed: drop");
     publish(&sandbox, "10.9.0.1\n");
-    let expected = "the list has 1 entries, and the copy has 40: if this is right, add may-shrink = true";
+    let expected = "the list falls from 40 to 1 entries: if this is right, add may-shrink = true";
     let mut checked = known(&ratelimit)["checked_at"].clone();
     for _ in 0..3 {
         ratelimit.ok("reload");

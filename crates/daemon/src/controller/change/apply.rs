@@ -20,8 +20,9 @@ use super::{
     applied::{Applied, in_words, removed_allows},
     difference::{By, difference, of_ends},
     interfaces::{self, Listed, Requested, RequestedInterface},
-    left, lists, omitted,
-    remote_lists::LeftOut,
+    left,
+    left_out::LeftOut,
+    lists, omitted,
     undo::Done,
 };
 pub use crate::ssh::ProtectedSessions;

@@ -12,7 +12,7 @@ use ratelimit_dataplane::{
     tables::open::Tables,
 };
 
-use super::{remote_lists::LeftOut, undo::Done};
+use super::{left_out::LeftOut, undo::Done};
 use crate::{
     config::PlannedList,
     controller::socket::request::UnusableList,

@@ -9,7 +9,7 @@ pub mod apply;
 pub mod difference;
 pub mod interfaces;
 pub mod left;
+mod left_out;
 pub mod lists;
 pub mod omitted;
-mod remote_lists;
 pub mod undo;

@@ -87,13 +87,6 @@ pub(super) fn check(list: &[u8], most: usize) -> Result<usize, String> {
     check_sizes(entries, prefixes, most).map(|()| entries)
 }
 
-/// Returns why a list of so many entries is refused after one of `before` entries. None if it is not.
-pub(super) fn fall(before: usize, entries: usize) -> Option<String> {
-    entries::loses_most(before, entries).then(|| {
-        format!("the list has {entries} entries, and the copy has {before}: if this is right, add may-shrink = true")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ use ratelimit_base::{
     jitter::random,
     notify::journal::{Level, say},
 };
+use ratelimit_dataplane::lists::entries;
 use tokio::sync::Notify;
 
 use super::{
@@ -257,16 +258,16 @@ fn fetch(wanted: &Wanted) -> Result<News, String> {
             Ok(News { kept, is_new: false, skipped: None })
         }
         Fetched::List { list, etag, last_modified, skipped } => {
-            let entries = judge::check(&list, remote.entries)?;
+            let count = judge::check(&list, remote.entries)?;
             let before = known.as_ref().map_or(0, |known| known.entries);
-            if let Some(why) = judge::fall(before, entries).filter(|_| !may_shrink) {
-                return Err(why);
+            if let Some(fall) = entries::fall(before, count).filter(|_| !may_shrink) {
+                return Err(format!("the list {fall}: if this is right, add may-shrink = true"));
             }
             let (bytes, sha256) = Kept::digest(&list);
             let same = known.filter(|known| (known.bytes, known.sha256) == (bytes, sha256));
             let (is_new, now) = (same.is_none(), Timestamp::now());
             let (url, changed_at) = (remote.address.as_str().to_owned(), same.map_or(now, |same| same.changed_at));
-            let kept = Kept { url, etag, last_modified, changed_at, checked_at: now, entries, bytes, sha256 };
+            let kept = Kept { url, etag, last_modified, changed_at, checked_at: now, entries: count, bytes, sha256 };
             copy::keep(copy, Some(&*list).filter(|_| is_new), &kept)?;
             Ok(News { kept, is_new, skipped })
         }

@@ -82,6 +82,23 @@ fn keys(limit: &str) -> Keys {
     Keys::from_iter([("limits".to_owned(), limit.into())])
 }
 
+/// Returns a change of a rule that stays as it is.
+fn update<'a>(name: &'a str, version: u64, keys: &'a Keys) -> entry::Entry<'a> {
+    entry::Entry {
+        at: Timestamp::UNIX_EPOCH,
+        server: None,
+        token: "team",
+        address: None,
+        action: "update",
+        name,
+        old_version: Some(version - 1),
+        version,
+        undoes: None,
+        old: Some(keys),
+        new: Some(keys),
+    }
+}
+
 fn change(book: &Book, name: &str, expected: Option<u64>, keys: Option<Keys>) -> Result<u64, RuleError> {
     book.change(&author(), &Change { name: name.to_owned(), expected, keys, undoes: None }).map(|done| done.version)
 }
@@ -280,20 +297,7 @@ fn a_log_begins_a_new_file_and_keeps_one_older_one() {
     audit.limit(2_000);
     let rule = keys("1/s");
     for version in 1..100 {
-        let entry = entry::Entry {
-            at: Timestamp::UNIX_EPOCH,
-            server: None,
-            token: "team",
-            address: None,
-            action: "update",
-            name: "a",
-            old_version: Some(version - 1),
-            version,
-            undoes: None,
-            old: Some(&rule),
-            new: Some(&rule),
-        };
-        audit.add(&entry, &teams::Teams::default()).unwrap();
+        audit.add(&update("a", version, &rule), &teams::Teams::default()).unwrap();
     }
     let size = |path: &Path| fs::metadata(path).unwrap().len();
     assert!(size(&folder.log()) <= 2_000 && size(&folder.0.join("rules.toml.log.1")) <= 2_000);

@@ -186,20 +186,7 @@ fn a_team_with_many_changes_makes_no_other_forget_its_own() {
     audit.limit(MOST);
     let keys = keys("1/s");
     let mut add = |name: &str, version: u64| {
-        let entry = entry::Entry {
-            at: Timestamp::UNIX_EPOCH,
-            server: None,
-            token: "team",
-            address: None,
-            action: "update",
-            name,
-            old_version: Some(version - 1),
-            version,
-            undoes: None,
-            old: Some(&keys),
-            new: Some(&keys),
-        };
-        audit.add(&entry, rules.teams()).unwrap();
+        audit.add(&update(name, version, &keys), rules.teams()).unwrap();
     };
     (1..=10).for_each(|version| add("b-1", version));
     (11..=3_010).for_each(|version| add("a-1", version));

@@ -35,9 +35,8 @@ impl LeftOut {
                 list.name == plan.name && list.origin == CONFIG && list.file.as_ref() == Some(&plan.file)
             };
             let before = usize::try_from(running.iter().find(is_before)?.entries()).ok()?;
-            let why = format!("has {entries} entries of {before} before: if this is right, add may-shrink = true");
-            let is_checked = plan.remote.is_none() && !plan.may_shrink;
-            (is_checked && entries::loses_most(before, entries)).then(|| (plan.name.clone(), why))
+            let fall = entries::fall(before, entries).filter(|_| plan.remote.is_none() && !plan.may_shrink)?;
+            Some((plan.name.clone(), format!("{fall}: if this is right, add may-shrink = true")))
         };
         Ok(Self { lists: planned.iter().filter_map(fall).collect(), ..Self::default() })
     }
