@@ -191,10 +191,12 @@ mod tests {
 
     /// The seed is fixed, so that chance is too.
     #[test]
-    fn an_ipv4_address_concerns_no_neighbour() {
-        let words = filter([Source::v4([198, 51, 100, 7])]);
-        let concerned = (0..=u8::MAX).filter(|host| has(&words, &Source::v4([198, 51, 100, *host])));
-        assert_eq!(concerned.collect::<Vec<_>>(), [7]);
+    fn an_ipv4_address_or_a_part_of_a_group_concerns_no_neighbour() {
+        for (prefix, concerned) in [(32, 39..=39), (31, 32..=47), (28, 32..=47), (26, 0..=63), (24, 0..=255)] {
+            let words = filter([Source::v4([198, 51, 100, 39]).shortened(prefix)]);
+            let found = (0..=u8::MAX).filter(|host| has(&words, &Source::v4([198, 51, 100, *host])));
+            assert!(found.eq(concerned), "/{prefix}");
+        }
     }
 
     #[test]

@@ -63,6 +63,27 @@ fn a_datagram_with_another_secret_changes_nothing_and_is_not_answered() {
 }
 
 #[test]
+fn counts_go_only_to_an_address_that_the_host_has_named_or_the_file_has() {
+    let mut state = state(0);
+    let counts = |state: &mut State| {
+        let mut sent = Vec::new();
+        state.report(&Terms::default(), &[message(0, 1.0, 1.0, 1.0, 0)], 0.0, &mut |to, _| sent.push(to));
+        sent
+    };
+    let mut hear = |state: &mut State, number: u64, at: SocketAddr| {
+        let header = Header { at, ..header(Kind::Hello, 100, number) };
+        state.receive(&sealed(SECRET, &header, &[0, 0]), address(1), 0.0, &mut |_, _| {});
+    };
+    hear(&mut state, 1, address(9));
+    assert_eq!((state.peers.alive(0.0).count(), counts(&mut state)), (1, vec![]));
+    state.configure(&HashSet::from([address(1)]));
+    assert_eq!(counts(&mut state), [address(1)]);
+    state.configure(&HashSet::new());
+    hear(&mut state, 2, address(1));
+    assert_eq!(counts(&mut state), [address(1)]);
+}
+
+#[test]
 fn a_million_records_take_bounded_memory_and_are_told_once() {
     let mut state = victim();
     let mut number = 1;
