@@ -70,7 +70,7 @@ fn counts_go_only_to_an_address_that_the_host_has_named_or_the_file_has() {
         state.report(&Terms::default(), &[message(0, 1.0, 1.0, 1.0, 0)], 0.0, &mut |to, _| sent.push(to));
         sent
     };
-    let mut hear = |state: &mut State, number: u64, at: SocketAddr| {
+    let hear = |state: &mut State, number: u64, at: SocketAddr| {
         let header = Header { at, ..header(Kind::Hello, 100, number) };
         state.receive(&sealed(SECRET, &header, &[0, 0]), address(1), 0.0, &mut |_, _| {});
     };
