@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
 use ratelimit_tests::{Flood, Frame, Process, Ratelimit, Sandbox, Sink, VICTIM_IPV4, schema};
 use serde_json::{Value, json};
 
@@ -72,6 +73,33 @@ fn throttling_and_bans_are_printed_once_at_their_start_and_end() {
     // The ban ends before the source has been quiet long enough.
     of("unbanned", "10.9.0.67");
     ratelimit.ok("detach --all");
+}
+
+/// The maps are looked at every two seconds, and a ban can end and begin again in between.
+#[test]
+fn each_ban_of_a_source_that_goes_on_is_an_event() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 5 --ban 1s");
+    let mut events = Events::start(&sandbox, &ratelimit, "--json");
+    // Each ban lasts twice as long as the last one.
+    Flood::of(Frame::udp(NOISY, 9)).pace(200).send(&sandbox, 900);
+    let mut ended = None;
+    assert_eq!(events.json()["event"], "throttled");
+    for seconds in [1i64, 2, 4] {
+        let [begun, over] = [events.json(), events.json()];
+        assert_eq!((&begun["event"], &begun["seconds"]), (&"banned".into(), &seconds.into()), "{begun} {over}");
+        assert_eq!(over["event"], "unbanned", "{begun} {over}");
+        let at = |event: &Value| event["at"].as_str().unwrap().parse::<Timestamp>().unwrap();
+        let lasted = at(&over).duration_since(at(&begun)).as_millis();
+        let asked = i128::from(seconds) * 1_000;
+        assert!((asked..asked + 100).contains(&lasted), "{begun} {over}");
+        if let Some(ended) = ended.replace(at(&over)) {
+            assert!(at(&begun).duration_since(ended).as_millis() < 500, "{ended} {begun}");
+        }
+    }
+    ratelimit.ok("detach --all");
+    assert_eq!(events.process.wait().status.code(), Some(2));
 }
 
 #[test]

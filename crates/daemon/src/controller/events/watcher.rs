@@ -1,7 +1,7 @@
 //! Follows an instance.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -46,6 +46,8 @@ pub const STEP: Duration = Duration::from_millis(500);
 const LOOK: u64 = 2 * SECOND;
 /// Nanoseconds between two looks while no source is throttled or banned.
 const LOOK_WHEN_IDLE: u64 = 10 * SECOND;
+/// Nanoseconds between the ends of one ban that packets on several CPUs impose at the same time.
+const SAME_BAN: u64 = SECOND / 10;
 
 /// Follows an instance, also if it is removed and created again.
 pub struct Watcher {
@@ -55,7 +57,8 @@ pub struct Watcher {
     last_event: u64,
     looked: u64,
     followed: Followed,
-    banned: HashSet<Source>,
+    /// The sources whose ban was told, or is older than the watcher, and when it ends.
+    banned: HashMap<Source, u64>,
     not_admitted: NotAdmitted,
     cookies: Cookies,
     changes: Seen,
@@ -79,15 +82,17 @@ impl Watcher {
             last_event: host::now(),
             looked: 0,
             followed: Followed::default(),
-            banned: HashSet::new(),
+            banned: HashMap::new(),
             not_admitted: NotAdmitted::default(),
             cookies: Cookies::default(),
             changes: Seen::all_of(pins),
         };
         // If there is no instance yet, a later look finds it.
         if let Ok(view) = View::open(pins) {
-            watcher.reader = Reader::of(view.tables(), watcher.last_event).ok();
+            // A ban that begins after this reading has an event.
             watcher.banned = bans(view.tables()).unwrap_or_default();
+            watcher.last_event = host::now();
+            watcher.reader = Reader::of(view.tables(), watcher.last_event).ok();
             let before = gauges::packets_of(view.tables(), Reason::NotAdmitted).unwrap_or_default();
             watcher.not_admitted = NotAdmitted { episode: Episode::from(before), before };
             watcher.cookies = Cookies::from(Counts::read(view.tables()).ok().flatten().unwrap_or_default());
@@ -123,13 +128,14 @@ impl Watcher {
         let News { events, missed } = self.reader.as_mut().map(Reader::read).unwrap_or_default();
         for event in &events {
             self.last_event = self.last_event.max(event.time);
-            notices.extend(self.notice(event, &services, now));
+            let told = self.told(event, &services).into_iter();
+            notices.extend(told.map(|(time, what)| Notice { at: wall(time, now), what }));
         }
         if missed != 0 {
             notices.push(Notice { at: Timestamp::now(), what: What::LeftOut { count: missed } });
         }
         match if is_due { self.look(view.tables(), &services, now) } else { Ok(Vec::new()) } {
-            Ok(seen) => notices.extend(seen.into_iter().map(|what| Notice { at: Timestamp::now(), what })),
+            Ok(seen) => notices.extend(seen.into_iter().map(|(time, what)| Notice { at: wall(time, now), what })),
             Err(error) if notices.is_empty() => return Err(error),
             // The next look fails too, and returns the error.
             Err(_) => {}
@@ -137,23 +143,32 @@ impl Watcher {
         Ok(notices)
     }
 
-    /// Returns the notice of an event, unless it is known already.
-    fn notice(&mut self, event: &Event, services: &Services, now: u64) -> Option<Notice> {
+    /// Returns what an event says that is not known yet, and when it happened.
+    fn told(&mut self, event: &Event, services: &Services) -> Vec<(u64, What)> {
         let Event { time, source, until, .. } = *event;
-        let what = match event.kind {
-            REFUSED | SHADOWED => changed(&source, self.followed.refused(event)?, services),
-            BANNED => {
-                // The event follows the beginning of the ban a little later.
-                let seconds = (until.saturating_sub(time) + SECOND / 2) / SECOND;
-                self.banned.insert(source).then(|| What::Banned { who: who(&source, services), seconds })?
+        let of = || who(&source, services);
+        match event.kind {
+            REFUSED | SHADOWED => {
+                let change = self.followed.refused(event);
+                change.map(|change| (time, changed(&source, change, services))).into_iter().collect()
             }
-            _ => return None,
-        };
-        Some(Notice { at: wall(time, now), what })
+            BANNED => {
+                let seconds = (until.saturating_sub(time) + SECOND / 2) / SECOND;
+                let begun = (time, What::Banned { who: of(), seconds });
+                match self.banned.insert(source, until) {
+                    Some(end) if until < end.saturating_add(SAME_BAN) => Vec::new(),
+                    // The last ban has ended, or was lifted, since the last look.
+                    Some(end) => vec![(end.min(time), What::Unbanned { who: of() }), begun],
+                    None => vec![begun],
+                }
+            }
+            _ => Vec::new(),
+        }
     }
 
-    /// Looks at the maps for what the program does not report. If this fails, nothing has changed.
-    fn look(&mut self, tables: &Tables, services: &Services, now: u64) -> Result<Vec<What>, Error> {
+    /// Looks at the maps for what the program does not report, and returns when it happened. If this fails, nothing has
+    /// changed.
+    fn look(&mut self, tables: &Tables, services: &Services, now: u64) -> Result<Vec<(u64, What)>, Error> {
         let is_same = self.reader.as_ref().map_or(Ok(false), |reader| reader.reads(tables))?;
         // The instance was replaced, or its maps were.
         let reader = if is_same { None } else { Some(Reader::of(tables, self.last_event)?) };
@@ -161,14 +176,21 @@ impl Watcher {
         let (not_admitted, cookies) = (gauges::packets_of(tables, Reason::NotAdmitted)?, Counts::read(tables)?);
         let mut seen = Vec::new();
         for (source, count) in counts {
-            seen.extend(self.followed.counted(source, count, now).map(|change| changed(&source, change, services)));
+            let change = self.followed.counted(source, count, now);
+            seen.extend(change.map(|change| (now, changed(&source, change, services))));
         }
-        for source in self.banned.difference(&bans) {
-            seen.push(What::Unbanned { who: who(source, services) });
-        }
-        seen.extend(self.not_admitted.counted(not_admitted, now));
-        seen.extend(self.cookies.counted(cookies, now));
-        (self.banned, self.looked) = (bans, now);
+        // A ban that has begun since the events were read is told by the next reading.
+        self.banned.retain(|source, end| {
+            let is_banned = bans.contains_key(source);
+            if !is_banned {
+                // One that was lifted has no known time.
+                seen.push(((*end).min(now), What::Unbanned { who: who(source, services) }));
+            }
+            is_banned
+        });
+        let others = self.not_admitted.counted(not_admitted, now).into_iter().chain(self.cookies.counted(cookies, now));
+        seen.extend(others.map(|what| (now, what)));
+        self.looked = now;
         self.reader = reader.or_else(|| self.reader.take());
         Ok(seen)
     }
@@ -207,14 +229,15 @@ fn changed(source: &Source, change: Change, services: &Services) -> What {
     }
 }
 
-/// Returns the sources that are banned now.
-fn bans(tables: &Tables) -> Result<HashSet<Source>, Error> {
+/// Returns the sources that are banned now, and when the ban ends.
+fn bans(tables: &Tables) -> Result<HashMap<Source, u64>, Error> {
     // Reading the table takes memory, which the daemon would keep.
     if tables.control()?.features & FEATURE_BANS == 0 {
-        return Ok(HashSet::new());
+        return Ok(HashMap::new());
     }
     let now = host::now();
-    Ok(tables.bans()?.all().into_iter().filter(|(_, ban)| ban.expires > now).map(|(source, _)| source).collect())
+    let bans = tables.bans()?.all().into_iter();
+    Ok(bans.filter(|(_, ban)| ban.expires > now).map(|(source, ban)| (source, ban.expires)).collect())
 }
 
 fn who(source: &Source, services: &Services) -> Who {
