@@ -12,6 +12,7 @@ pub mod rates;
 pub mod rule_hits;
 pub mod shares;
 pub mod source_counts;
+pub mod standing;
 pub mod totals;
 pub mod tracked;
 pub mod worst;

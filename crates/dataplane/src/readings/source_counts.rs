@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use aya::maps::{IterableMap as _, MapError};
 use ratelimit_common::{
-    buckets::bucket::Bucket,
+    buckets::{bucket::Bucket, sliding_log::Log},
     cells::cell::{self, Cell, RefusalSlot},
     identity::source::Source,
-    maps::control::{Control, FEATURE_FRONT, FEATURE_SLIDING_LOGS},
+    maps::{
+        control::{Control, FEATURE_FRONT, FEATURE_SLIDING_LOGS},
+        levels::Levels,
+    },
     meters::gcra,
 };
 
@@ -49,15 +52,36 @@ impl<'a> SourceCounts<'a> {
     /// Returns for how long a cell repeats a refusal of the source. A changed rule ends it earlier.
     #[must_use]
     pub fn refused_for(&self, source: &Source) -> Option<Duration> {
-        let cells = self.cells.as_ref()?;
         let (hash, now) = (source.hash(&self.control.seed), gcra::units(host::now()));
         let left = |noted: &RefusalSlot| {
             let refusal = noted.refusal();
             let is_refusal = refusal.is_about(hash) && refusal.holds(hash, self.control.generation, now);
             is_refusal.then(|| Duration::from_nanos(refusal.left(now) >> gcra::FRACTION_BITS))
         };
-        let cell = cells.get(cell::index(hash, cells.len() as u32) as usize)?;
-        cell.refusals.iter().filter_map(left).max()
+        self.cell(source)?.refusals.iter().filter_map(left).max()
+    }
+
+    /// Returns the cell of a source. None without cells.
+    pub(super) fn cell(&self, source: &Source) -> Option<Cell> {
+        let cells = self.cells.as_ref()?;
+        cells.get(cell::index(source.hash(&self.control.seed), cells.len() as u32) as usize)
+    }
+
+    /// Returns the entry with this index in the levels of lanes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] if the kernel refuses.
+    pub(super) fn level_of_lane(&self, index: u32) -> Result<Levels, Error> {
+        self.tables.levels.open()?.get(&index, 0).tried("cannot read a level")
+    }
+
+    pub(super) const fn tables(&self) -> &Tables {
+        self.tables
+    }
+
+    pub(super) const fn control(&self) -> &Control {
+        &self.control
     }
 
     /// Returns the bucket of a source, with what its sliding log has counted.
@@ -67,24 +91,24 @@ impl<'a> SourceCounts<'a> {
     /// [`Error::Bpf`] if the kernel refuses.
     pub fn tracked(&self, source: &Source) -> Result<Option<Bucket>, Error> {
         let (bucket, Some(log)) = (self.bucket(source)?, self.log(source)?) else { return self.bucket(source) };
-        let Some(mut bucket) = bucket else { return Ok(Some(log)) };
-        bucket.add_log(&log, host::now());
+        let Some(mut bucket) = bucket else { return Ok(Some(log.bucket)) };
+        bucket.add_log(&log.bucket, host::now());
         Ok(Some(bucket))
     }
 
-    /// Returns the bucket in the sliding log of a source.
-    fn log(&self, source: &Source) -> Result<Option<Bucket>, Error> {
+    /// Returns the sliding log of a source.
+    pub(super) fn log(&self, source: &Source) -> Result<Option<Log>, Error> {
         if self.control.features & FEATURE_SLIDING_LOGS == 0 {
             return Ok(None);
         }
         match self.tables.logs.open()?.get(source, 0) {
             Err(MapError::KeyNotFound) => Ok(None),
-            found => Ok(Some(found.tried("cannot read a log")?.bucket)),
+            found => Ok(Some(found.tried("cannot read a log")?)),
         }
     }
 
     /// Returns the bucket of a source.
-    fn bucket(&self, source: &Source) -> Result<Option<Bucket>, Error> {
+    pub(super) fn bucket(&self, source: &Source) -> Result<Option<Bucket>, Error> {
         match self.tables.buckets.open()?.get(source, 0) {
             Err(MapError::KeyNotFound) => Ok(None),
             found => Ok(Some(found.tried("cannot read a bucket")?)),

@@ -56,7 +56,7 @@ fn what_decides_about_an_address_is_what_its_packets_meet() {
             (verdict, expected.iter().map(|cause| (*cause).to_owned()).collect()),
             "{words}"
         );
-        assert_eq!(answer["refused_now"], false, "{words}");
+        assert_eq!(answer["refused_now"], verdict == "drop", "{words}");
         let dropped = || ratelimit.json("status")["dropped"]["packets"].as_u64().unwrap();
         let before = dropped();
         Flood::of(Frame::udp(address, port)).send(&sandbox, 10);
@@ -131,9 +131,46 @@ fn the_bucket_the_cell_and_the_times_of_a_source_are_told() {
     let answer = ratelimit.json("why 10.9.0.7");
     assert!((1..=64).contains(&answer["refused_for_seconds"].as_u64().unwrap()), "{answer}");
     assert_eq!((&answer["refused_now"], &answer["bucket"]), (&json!(true), &json!(null)), "{answer}");
-    let text = ratelimit.ok("why 10.9.0.7");
-    assert!(text.contains("cell:      refuses packets of this source for up to "), "{text}");
     ratelimit.ok("detach --all");
+}
+
+/// A cell counts a part of what a source has used.
+#[test]
+fn the_next_packet_meets_what_was_told() {
+    for words in [
+        "",
+        "--front off",
+        "--algorithm leaky-bucket",
+        "--algorithm fixed-window",
+        "--algorithm sliding-window",
+        "--algorithm sliding-log",
+    ] {
+        let sandbox = Sandbox::new();
+        let ratelimit = Ratelimit::new(&sandbox);
+        let burst = if words.ends_with("window") || words.ends_with("log") { "" } else { "--burst 6" };
+        ratelimit.ok(&format!("attach eth0 --packets 6/d {burst} {words}"));
+        // A rule of its own has other levels than the default.
+        ratelimit.ok(&format!("limit set 10.9.0.7 --packets 6/d {burst} {}", words.replace("--front off", "")));
+        for source in [[10, 9, 0, 5], [10, 9, 0, 7]] {
+            let name = source.map(|byte: u8| byte.to_string()).join(".");
+            let dropped = || ratelimit.json("status")["dropped"]["packets"].as_u64().unwrap();
+            for sent in 0..8u64 {
+                let answer = ratelimit.json(&format!("why {name}"));
+                let (used, refused) = (sent.min(6), sent >= 6);
+                let told = (answer["bucket"]["used_packets"].as_u64().unwrap_or(0), &answer["refused_now"]);
+                assert_eq!(told, (used, &refused.into()), "{words} {name} {sent}: {answer}");
+                let waits = answer["refused_for_seconds"].as_u64();
+                assert_eq!(waits.is_some_and(|seconds| seconds > 60), refused, "{words} {name} {sent}: {answer}");
+                let before = dropped();
+                Flood::of(Frame::udp(source, 9)).send(&sandbox, 1);
+                assert_eq!(dropped() - before, u64::from(refused), "{words} {name} {sent}");
+            }
+            let text = ratelimit.ok(&format!("why {name}"));
+            assert!(text.contains("over its limit, so packets are dropped\n"), "{text}");
+            assert!(text.contains("\nbucket:    6 of 6 packets used, ") && text.contains("\nnext:      "), "{text}");
+        }
+        ratelimit.ok("detach --all");
+    }
 }
 
 #[test]

@@ -1,16 +1,9 @@
-//! The bucket of a source in the answer.
+//! What a source has used of its limit, in the answer.
 
 use std::time::Duration;
 
 use ratelimit_base::text::units;
-use ratelimit_common::{
-    buckets::bucket::Bucket,
-    limits::{
-        limit::Limit,
-        policy::{LIMIT, Policy},
-    },
-    meters::{gcra, state},
-};
+use ratelimit_dataplane::readings::standing::Used;
 use serde::Serialize;
 
 /// What a source has used of its burst.
@@ -23,15 +16,8 @@ pub(super) struct BucketRow {
 }
 
 impl BucketRow {
-    pub(super) fn of(bucket: &Bucket, policy: &Policy, now: u64) -> Option<Self> {
-        let (meter, burst) = (&policy.packets, Limit::of(policy).burst?);
-        if policy.kind != LIMIT || !policy.is_bucket() || !meter.is_on() {
-            return None;
-        }
-        let debt = state::debt(bucket.packets, gcra::units(now));
-        let used_packets = debt.div_ceil(meter.cost_of(1).max(1));
-        let full_in = Duration::from_nanos(debt >> gcra::FRACTION_BITS);
-        Some(Self { used_packets, burst, full_in_seconds: rounded_up(full_in) })
+    pub(super) fn of(Used { packets, burst, full_in }: Used) -> Self {
+        Self { used_packets: packets, burst, full_in_seconds: rounded_up(full_in) }
     }
 
     pub(super) fn text(&self) -> String {

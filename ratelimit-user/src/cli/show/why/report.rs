@@ -29,7 +29,7 @@ use ratelimit_common::{
 use ratelimit_dataplane::{
     decision::{self, Decision, Voice},
     lists::action::Action,
-    readings::{self, gauges, source_counts::SourceCounts},
+    readings::{self, gauges, source_counts::SourceCounts, standing::Standing},
     rules::{
         list::{self, around},
         services::Services,
@@ -73,13 +73,13 @@ pub(super) struct Report {
     pub(super) stops: Vec<Stop>,
     /// What a fleet leaves the source of its limit. Null without a fleet, and if nothing limits the source.
     fleet: Option<shares::Row>,
-    /// The bucket of the source. Null if it has none, or counts in another way.
+    /// What the source has used of its limit of packets. Null if nothing has counted it.
     bucket: Option<BucketRow>,
-    /// For how long its cell refuses it. Null if it does not.
+    /// For how long its packets are refused. Null if its next packet passes, as far as its own limit is concerned.
     refused_for_seconds: Option<u64>,
     /// The limit of unknown sources. Null without one, and if the answer is `drop`.
     unknown: Option<Unknown>,
-    /// Whether a packet was refused in this moment.
+    /// Whether the next packet is refused, or one was in this moment.
     refused_now: bool,
     passed: Packets,
     dropped: Packets,
@@ -126,10 +126,14 @@ impl Report {
         key.class = class::key(classes);
         let (counts, control) = (SourceCounts::of(tables)?, tables.control()?);
         let Control { features, .. } = control;
-        let own = counts.tracked(&key)?;
-        let (bucket, now) = (own.unwrap_or_default(), host::now());
+        let (bucket, now) = (counts.tracked(&key)?.unwrap_or_default(), host::now());
         let policy = decides.as_ref().and_then(policy);
         let verdict = decides.as_ref().map_or("pass", verdict);
+        let standing = if verdict == "limit" { counts.standing(&source, classes)? } else { Standing::default() };
+        // Others may leave room that the limit does not.
+        let has_more = policy.is_some_and(|policy| policy.elastic != 0 || policy.soft != 0);
+        let by_limit = Some(standing.wait).filter(|wait| !wait.is_zero() && !has_more);
+        let refused_for = counts.refused_for(&key).max(by_limit);
         // Cells and buckets do not tell interfaces apart.
         let by_interface = features & FEATURE_SHADOW_PROGRAMS != 0
             && bucket.would_drop().packets != 0
@@ -149,12 +153,12 @@ impl Report {
             services: others,
             stops: Vec::new(),
             fleet: if verdict == "limit" { readings::shares::of(tables, &key)?.map(shares::Row::of) } else { None },
-            bucket: own.zip(policy).and_then(|(bucket, policy)| BucketRow::of(&bucket, &policy, now)),
-            refused_for_seconds: counts.refused_for(&key).map(rounded_up),
+            bucket: standing.used.map(BucketRow::of),
+            refused_for_seconds: refused_for.map(rounded_up),
             unknown: gauges::unknown_rate(tables, &control)?
                 .filter(|_| verdict != "drop")
                 .map(|per_second| Unknown { per_second }),
-            refused_now: is_refused_now(&counts, &key)?,
+            refused_now: verdict == "drop" || refused_for.is_some() || is_refused_now(&counts, &key)?,
             passed: Packets { packets: bucket.passed(), estimated: is_sampled },
             dropped: refused(bucket.dropped()),
             would_drop: refused(bucket.would_drop()),
@@ -208,9 +212,8 @@ impl Report {
         if let Some(bucket) = &self.bucket {
             writeln!(out, "bucket:    {}", bucket.text())?;
         }
-        if let Some(seconds) = self.refused_for_seconds {
-            let time = units::write_duration(Duration::from_secs(seconds));
-            writeln!(out, "cell:      refuses packets of this source for up to {time}")?;
+        if let Some(seconds) = self.refused_for_seconds.filter(|_| self.verdict == "limit" && !self.shadow) {
+            writeln!(out, "next:      a packet passes in {}", units::write_duration(Duration::from_secs(seconds)))?;
         }
         let [first, last] = self.seen.texts();
         let times = [("first", first), ("last", last)].into_iter().filter(|(_, time)| !time.is_empty());
@@ -229,13 +232,10 @@ impl Report {
     }
 }
 
-/// Returns whether a packet of the source is refused at present: by a cell, or before a second reading.
+/// Returns whether packets of the source are refused between two readings.
 fn is_refused_now(counts: &SourceCounts<'_>, source: &Source) -> Result<bool> {
     let refused = || anyhow::Ok(counts.tracked(source)?.map_or(0, |bucket| bucket.over_limit()));
     let before = refused()?;
-    if counts.is_refused(source) {
-        return Ok(true);
-    }
     if before == 0 {
         return Ok(false);
     }
