@@ -34,6 +34,15 @@ q, Esc         quit
 ~ marks estimates. Rates are packets per second.
 Any key ends this help.";
 
+/// The least characters of each column. Rates do not move the others as they grow.
+const LEAST: [usize; 7] = [10, 0, 8, 9, 8, 8, 0];
+/// The first column, and the least characters of one that is cut.
+const NAME: usize = 0;
+const LEAST_OF_NAME: usize = 16;
+/// The last column, and the least characters of one that is cut.
+const POLICY: usize = 6;
+const LEAST_OF_POLICY: usize = 8;
+
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let head = [Constraint::Length(1), Constraint::Length(1), Constraint::Length(2), Constraint::Length(1)];
     let last = last_line(state);
@@ -42,11 +51,13 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let parts = Layout::vertical(head.into_iter().chain(rest)).split(frame.area());
     let Reading { interfaces, diagnosis, .. } = &state.reading;
     let paused = if state.is_paused() { "  PAUSED" } else { "" };
+    let width = frame.area().width.into();
+    let interfaces = shortened(interfaces, width.saturating_sub(paused.len()));
     frame.render_widget(Line::styled(format!("{interfaces}{paused}"), bold()), parts[0]);
-    frame.render_widget(Line::raw(rates(&state.reading)), parts[1]);
+    frame.render_widget(Line::raw(rates(&state.reading, width)), parts[1]);
     let text = state.problem.as_deref().unwrap_or(diagnosis);
     frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), parts[2]);
-    frame.render_widget(tabs(state), parts[3]);
+    frame.render_widget(tabs(state, width), parts[3]);
     if state.mode == Mode::Help {
         frame.render_widget(Paragraph::new(HELP), parts[4]);
     } else {
@@ -68,21 +79,33 @@ fn refused(packets: u64) -> Style {
     }
 }
 
-fn rates(reading: &Reading) -> String {
+fn rates(reading: &Reading, width: usize) -> String {
     let now = &reading.now;
     let [passed, dropped, would_drop] = [now.passed, now.dropped, now.would_drop].map(|traffic| traffic.packets);
-    let shadow = if would_drop > 0 { format!("  would drop {}/s", amount(would_drop)) } else { String::new() };
     let (sources, is_estimate) = reading.sources;
     let sources = if is_estimate { format!("~{}", amount(about(sources as u64))) } else { amount(sources as u64) };
-    format!("passed {}/s  dropped {}/s{shadow}  sources {sources}", amount(passed), amount(dropped))
+    let mut parts = vec![format!("passed {}/s", amount(passed)), format!("dropped {}/s", amount(dropped))];
+    parts.extend((would_drop > 0).then(|| format!("would drop {}/s", amount(would_drop))));
+    parts.push(format!("sources {sources}"));
+    // Whole numbers, or none.
+    while parts.len() > 1 && parts.join("  ").len() > width {
+        parts.pop();
+    }
+    parts.join("  ")
 }
 
-fn tabs(state: &State) -> Line<'static> {
+/// Returns the names of the views, or only the present one if there is no room for all.
+fn tabs(state: &State, width: usize) -> Line<'static> {
+    let all = tabs_of(state, &View::ALL);
+    if all.width() <= width { all } else { tabs_of(state, &[state.view()]) }
+}
+
+fn tabs_of(state: &State, views: &[View]) -> Line<'static> {
     let tab = |view: View| {
         let style = if view == state.view() { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
         [Span::styled(format!(" {} ", view.name()), style), Span::raw(" ")]
     };
-    let mut spans: Vec<Span<'static>> = View::ALL.into_iter().flat_map(tab).collect();
+    let mut spans: Vec<Span<'static>> = views.iter().copied().flat_map(tab).collect();
     spans.push(Span::raw(format!(" by {}", state.sort().name())));
     if !state.filter.is_empty() {
         spans.push(Span::raw(format!("  with {:?}", state.filter)));
@@ -111,36 +134,63 @@ fn table(frame: &mut Frame<'_>, area: Rect, state: &State) {
         [row.name.clone(), row.kind.clone(), passed, over, all_passed, all_over, row.detail.clone()]
     };
     let texts: Vec<_> = rows.iter().map(texts).collect();
-    let width = |column: usize, least: usize, most: usize| {
+    let lengths = std::array::from_fn(|column| {
         let longest = texts.iter().map(|texts: &[String; 7]| texts[column].chars().count()).max().unwrap_or(0);
-        Constraint::Length(longest.max(head[column].len()).max(least).min(most) as u16)
+        longest.max(head[column].len()).max(LEAST[column])
+    });
+    let columns = columns_that_fit(lengths, area.width.into());
+    let cell = |(column, width): (usize, usize), text: &str| match column {
+        2..=5 => Cell::from(Line::raw(text.to_owned()).right_aligned()),
+        _ => Cell::from(shortened(text, width)),
     };
-    let widths = [
-        width(0, 10, 39),
-        width(1, 0, 15),
-        width(2, 0, 10),
-        width(3, 0, 10),
-        width(4, 8, 10),
-        width(5, 8, 10),
-        Constraint::Fill(1),
-    ];
-    let cell = |column: usize, text: String| match column {
-        2..=5 => Cell::from(Line::raw(text).right_aligned()),
-        _ => Cell::from(text),
-    };
-    let head = head.into_iter().enumerate().map(|(column, text)| cell(column, text.to_owned()));
+    let head = columns.iter().map(|place| cell(*place, head[place.0]));
     let cells = |(row, texts): (&Row, &[String; 7])| {
-        let cells = texts.iter().enumerate().map(|(column, text)| {
-            let style = if column == 3 { refused(row.per_second[1]) } else { Style::new() };
-            cell(column, text.clone()).style(style)
+        let cells = columns.iter().map(|place| {
+            let style = if place.0 == 3 { refused(row.per_second[1]) } else { Style::new() };
+            cell(*place, &texts[place.0]).style(style)
         });
         Cells::new(cells)
     };
+    let widths = columns.iter().map(|(_, width)| Constraint::Length(*width as u16));
     let table = Table::new(rows.iter().zip(&texts).map(cells), widths)
         .header(Cells::new(head).style(bold()))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut selected = TableState::new().with_selected(state.selected());
     frame.render_stateful_widget(table, area, &mut selected);
+}
+
+/// Returns the columns that fit into a width, and their own widths. Numbers are shown whole or not at all.
+fn columns_that_fit(mut lengths: [usize; 7], width: usize) -> Vec<(usize, usize)> {
+    let mut shown: Vec<usize> = (0..lengths.len()).filter(|column| lengths[*column] != 0).collect();
+    let needed = |shown: &[usize], lengths: &[usize; 7]| {
+        shown.iter().map(|column| lengths[*column] + 1).sum::<usize>().saturating_sub(1)
+    };
+    let cut = |column: usize, least: usize, shown: &[usize], lengths: &mut [usize; 7]| {
+        let beyond = needed(shown, lengths).saturating_sub(width);
+        lengths[column] = lengths[column].saturating_sub(beyond).max(least.min(lengths[column]));
+    };
+    let leave_out = |columns: &[usize], shown: &mut Vec<usize>, lengths: &[usize; 7]| {
+        for column in columns {
+            if needed(shown, lengths) > width {
+                shown.retain(|shown| shown != column);
+            }
+        }
+    };
+    cut(POLICY, LEAST_OF_POLICY, &shown, &mut lengths);
+    // The rates tell more than the totals.
+    leave_out(&[4, 5], &mut shown, &lengths);
+    cut(NAME, LEAST_OF_NAME, &shown, &mut lengths);
+    leave_out(&[POLICY, 1, 2, 3], &mut shown, &lengths);
+    cut(NAME, 0, &shown, &mut lengths);
+    shown.into_iter().map(|column| (column, lengths[column])).collect()
+}
+
+/// Cuts a text in its middle, with a mark.
+fn shortened(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    let Some(kept) = width.checked_sub(1).filter(|_| length > width) else { return text.to_owned() };
+    let (first, last) = (kept.div_ceil(2), kept / 2);
+    text.chars().take(first).chain(['…']).chain(text.chars().skip(length - last)).collect()
 }
 
 fn last_line(state: &State) -> String {

@@ -96,6 +96,31 @@ fn the_policy_of_a_source_with_a_long_name_fits_80_columns() {
 }
 
 #[test]
+fn a_narrow_screen_shows_whole_numbers_and_marks_names_that_are_cut() {
+    let long = source("2001:db8:1111:2222:3333:4444:5555:6666", [12_345, 67_890], [1_234_567, 7_654_321]);
+    let state = State::new(reading(vec![long]));
+    assert_eq!(
+        drawn(&state, 80, 11)[5..7],
+        [
+            "sources                                service passed/s refused/s  refused policy",
+            "2001:db8:1111:2222:3333:4444:5555:6666 any       12,345    67,890    7.7 M 1000/s",
+        ]
+    );
+    assert_eq!(
+        drawn(&state, 40, 11)[1..7],
+        [
+            "passed 0/s  dropped 0/s  sources ~1.2 M",
+            "No packet is over a limit now.",
+            "",
+            " sources   by refused/s",
+            "sources          service passed/s refused/s",
+            "",
+        ]
+    );
+    assert_eq!(drawn(&state, 20, 11)[1], "passed 0/s");
+}
+
+#[test]
 fn keys_sort_filter_and_turn_to_other_tables() {
     let mut state = three();
     press(&mut state, "s");
