@@ -9,7 +9,7 @@ use ratelimit_common::{
     limits::policy::Policy,
     rules::{
         comment::Comment,
-        rule::{BANNED, CONFIG},
+        rule::{BANNED, CONFIG, NEVER},
     },
 };
 use ratelimit_daemon::{
@@ -20,6 +20,7 @@ use ratelimit_daemon::{
 use ratelimit_dataplane::{
     Error, Instance,
     rules::{
+        batch,
         list::{self, Listed, around},
         spec::RuleSpec,
         target::Target,
@@ -27,6 +28,7 @@ use ratelimit_dataplane::{
 };
 use serde::Serialize;
 
+use super::sources_argument::Cuts;
 use crate::cli::print::{answer::Answer, hint, output::Output};
 
 /// Reads a comment.
@@ -76,6 +78,7 @@ pub(crate) fn line(set: &InForce, text: &str, life: Option<Duration>) -> (String
 pub(crate) fn print<R: Serialize>(
     instance: &Instance,
     set: &[InForce],
+    cuts: &Cuts,
     row: fn(&Listed) -> R,
     text: &dyn Fn(&Listed) -> String,
     life: Option<Duration>,
@@ -83,13 +86,17 @@ pub(crate) fn print<R: Serialize>(
 ) -> Result<Answer> {
     let changes: Vec<Change<R>> = set
         .iter()
-        .map(|set| Change::of(row(&set.rule), &set.rule, &set.replaced, life.filter(|_| !set.is_kept)))
+        .map(|set| Change {
+            given: cuts.written(set.rule.target.sources),
+            ..Change::of(row(&set.rule), &set.rule, &set.replaced, life.filter(|_| !set.is_kept))
+        })
         .collect();
     let hints = |rule: &Listed| Ok([around(instance, rule)?, exceptions(instance, rule)?].concat());
     let hints = set.iter().map(|set| hints(&set.rule)).collect::<Result<Vec<_>>>()?;
     let is_attached = !instance.attachments.is_empty();
     let is_of_file = set.iter().any(|set| set.replaced.iter().any(|rule| rule.origin == CONFIG));
     output.print_each(&changes, |out| {
+        cuts.write(out)?;
         for ((InForce { rule, .. }, change), hints) in set.iter().zip(&changes).zip(&hints) {
             writeln!(out, "{}: {}{}", rule.target, text(rule), change.end)?;
             hints.iter().try_for_each(|hint| writeln!(out, "{hint}"))?;
@@ -111,6 +118,9 @@ struct Change<R> {
     #[serde(flatten)]
     rule: R,
     replaced: Option<String>,
+    /// The argument, if bits of its address beyond the prefix were cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    given: Option<String>,
     /// When it expires and what it has replaced, for the end of a line.
     #[serde(skip)]
     end: String,
@@ -128,7 +138,7 @@ impl<R> Change<R> {
         let replaced = (!all.is_empty()).then(|| all.join("; "));
         let covers = set.covers.as_ref().map(|covered| write::spec(&covered.spec));
         let mut end = match (life, set.expires_in) {
-            (Some(_), None) => ", without an end as before".to_owned(),
+            (Some(life), None) if !is_endless(life) => ", without an end as before".to_owned(),
             (life, left) => expiry_text(life.or(left)),
         };
         if let Some(covers) = &covers {
@@ -141,7 +151,7 @@ impl<R> Change<R> {
             Some(replaced) if Some(replaced) != covers.as_ref() => end += &format!(" (replaced: {replaced})"),
             _ => {}
         }
-        Self { rule, replaced, end }
+        Self { rule, replaced, given: None, end }
     }
 }
 
@@ -153,7 +163,16 @@ pub(crate) fn before(rule: &Listed, after: &RuleSpec) -> String {
 
 /// Returns when a rule expires, for the end of a line.
 pub(crate) fn expiry_text(life: Option<Duration>) -> String {
-    life.map_or_else(String::new, |life| format!(", expires in {}", units::write_duration(life)))
+    let text = |life| match is_endless(life) {
+        true => ", without an end: --for is longer than 584 years".to_owned(),
+        false => format!(", expires in {}", units::write_duration(life)),
+    };
+    life.map_or_else(String::new, text)
+}
+
+/// Returns whether a rule that lasts so long has no end.
+fn is_endless(life: Duration) -> bool {
+    batch::change::end(Some(life)) == NEVER
 }
 
 /// Prints that there is nothing to delete. The messages are a list if several rules were named. The answer is negative,

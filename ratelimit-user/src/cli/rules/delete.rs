@@ -19,6 +19,7 @@ use serde::Serialize;
 use super::{
     change::{self, other_rules},
     delete_many::Rules,
+    sources_argument::Cuts,
 };
 use crate::cli::print::{answer::Answer, hint, output::Output};
 
@@ -30,12 +31,15 @@ pub(crate) struct Deleted {
     /// Why nothing was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
+    /// The argument, if bits of its address beyond the prefix were cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) given: Option<String>,
 }
 
 impl Deleted {
     /// Returns the deleted rule of this name.
     pub(crate) fn of(name: &impl ToString) -> Self {
-        Self { deleted: Some(name.to_string()), message: None }
+        Self { deleted: Some(name.to_string()), message: None, given: None }
     }
 }
 
@@ -52,7 +56,14 @@ fn of_others(instance: &Instance, target: Target) -> Result<String> {
 }
 
 /// Deletes the rule of each target, all or none. `done` says what has happened to it.
-pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &Path, output: Output) -> Result<Answer> {
+pub(super) fn delete(
+    rules: &Rules<'_>,
+    targets: &[Target],
+    cuts: &Cuts,
+    done: &str,
+    pins: &Path,
+    output: Output,
+) -> Result<Answer> {
     let mut instance = Instance::open(pins)?;
     let (mut change, mut rows, mut lines) = (Change::default(), Vec::new(), Vec::new());
     let mut is_of_file = false;
@@ -80,9 +91,12 @@ pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &P
                 let listed = if rules.lifts_bans { of_others(&instance, *target)? } else { String::new() };
                 let message = format!("{target} has no {}{others}{listed}", rules.name);
                 lines.push(message.clone());
-                rows.push(Deleted { deleted: None, message: Some(message) });
+                rows.push(Deleted { deleted: None, message: Some(message), given: None });
             }
         }
+    }
+    for (row, target) in rows.iter_mut().zip(targets) {
+        row.given = cuts.written(target.sources);
     }
     let mut missing: Vec<String> = rows.iter().filter_map(|row| row.message.clone()).collect();
     if !missing.is_empty() && !rules.if_exists {
@@ -95,6 +109,7 @@ pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &P
         ssh::change(&mut instance, &change, rules.force, &mut |_| {})?;
     }
     output.print_each(&rows, |out| {
+        cuts.write(out)?;
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if is_of_file { hint::of_file(out, pins) } else { Ok(()) }
     })?;

@@ -32,7 +32,7 @@ use serde::Serialize;
 use super::{
     change::{before, expiry_text},
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
-    lines::{self, Line, Nested},
+    lines::{self, Line, Nested, Passed},
 };
 use crate::cli::print::{
     answer::Answer,
@@ -80,6 +80,15 @@ struct Set {
     /// The rules that have kept something of the limit before.
     kept: Vec<Named>,
     skipped: usize,
+    /// Lines with bits of an address beyond its prefix, which were cut. Absent if there are none.
+    #[serde(skip_serializing_if = "is_none")]
+    cut: usize,
+}
+
+/// Returns whether a number is 0.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A rule in words.
@@ -110,7 +119,7 @@ impl Named {
 
 /// Reads the prefixes and sets the rule for each of them, all or none.
 pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer> {
-    let (mut prefixes, mut skipped) = lines::prefixes(Nested::Bad, rule.skip_bad)?;
+    let (mut prefixes, Passed { mut skipped, cut }) = lines::prefixes(Nested::Bad, rule.skip_bad)?;
     if prefixes.is_empty() {
         return nothing(output, NO_ADDRESS);
     }
@@ -145,7 +154,7 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
     let before =
         |rule: &Listed| specs.get(&rule.target).map_or_else(|| write::spec(&rule.spec), |after| before(rule, after));
     let replaced = replaced.iter().map(|rule| Named::of(rule.target, before(rule))).collect();
-    let set = Set { set: request.change.rules.len(), lasting, replaced, kept: request.kept, skipped };
+    let set = Set { set: request.change.rules.len(), lasting, replaced, kept: request.kept, skipped, cut };
     output.print(&set, |out| {
         let life = expiry_text(rule.life);
         let replaced = match set.replaced.len() {

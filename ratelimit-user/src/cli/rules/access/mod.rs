@@ -40,7 +40,7 @@ pub(crate) enum AllowCommand {
         #[command(flatten)]
         which: Addition,
         /// Delete the rule after this time: 90s, 10m, 2h, 7d
-        #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
+        #[arg(long = "for", value_name = "DURATION", value_parser = units::lifetime)]
         life: Option<Duration>,
         /// Add the rule even if it ends an allow of an SSH session that has no end
         #[arg(long)]
@@ -65,7 +65,7 @@ pub(crate) enum DenyCommand {
         #[command(flatten)]
         which: Addition,
         /// Delete the rule after this time: 90s, 10m, 2h, 7d
-        #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
+        #[arg(long = "for", value_name = "DURATION", value_parser = units::lifetime)]
         life: Option<Duration>,
         /// Leave a rule deny that ends later, or never, as it is. Without this option, the new rule takes its place. Not
         /// for standard input
@@ -187,7 +187,7 @@ impl Verdict {
         let Addition { prefixes, service, comment, skip_bad } = which;
         let (service, comment) = (service.map_or(Service::Any, |service| service.0), *comment);
         let spec = RuleSpec::from(self.policy);
-        let Some(mut prefixes) = listed(prefixes, *skip_bad)? else {
+        let Some((mut prefixes, cuts)) = listed(prefixes, *skip_bad)? else {
             ensure!(!keeps_longer, "--keep-longer needs prefixes as arguments, and not standard input");
             let rule = set_many::Rule {
                 service,
@@ -212,7 +212,7 @@ impl Verdict {
             prefixes => change::set(&mut instance, prefixes.iter().map(request).collect(), force)?,
         };
         set.extend(kept.into_iter().map(InForce::kept));
-        change::print(&instance, &set, Row::of, &|_| self.name.to_owned(), life, output)
+        change::print(&instance, &set, &cuts, Row::of, &|_| self.name.to_owned(), life, output)
     }
 
     /// Returns the rules of these prefixes that have this verdict for as long or for longer.
@@ -251,11 +251,11 @@ impl Verdict {
         if *all {
             return delete_all::delete(&rules, only, pins, output);
         }
-        let Some(prefixes) = listed(prefixes, skip_bad)? else {
+        let Some((prefixes, cuts)) = listed(prefixes, skip_bad)? else {
             return delete_many::delete(&rules, pins, output);
         };
         let targets: Vec<_> = prefixes.iter().map(|prefix| Target::prefix(*prefix).of(service)).collect();
-        delete::delete(&rules, &targets, &format!("no longer has the {name}"), pins, output)
+        delete::delete(&rules, &targets, &cuts, &format!("no longer has the {name}"), pins, output)
     }
 
     fn list(&self, hits: hits::Arguments, pins: &Path, output: Output) -> Result<Answer> {
