@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_base::text::units;
 use ratelimit_common::rules::rule::{CONFIG, CROWDSEC, FLEET};
 use ratelimit_daemon::{edits::deletion::deletion, ssh};
 use ratelimit_dataplane::{
@@ -10,7 +11,7 @@ use ratelimit_dataplane::{
     lists::listing,
     rules::{
         batch::Change,
-        list,
+        list::{self, around},
         target::{Sources, Target},
     },
 };
@@ -70,14 +71,15 @@ pub(super) fn delete(
     for target in targets {
         let is_banned = rules.lifts_bans && list::ban(&instance.tables, *target)?.is_some();
         let found = list::get(&instance.tables, *target)?;
-        match found.as_ref().and_then(|rule| deletion(rule, rules.matches)) {
+        match found.as_ref().and_then(|rule| deletion(rule, rules.matches, rules.owner.as_ref())) {
             Some((deletion, then)) => {
                 is_of_file |= found.is_some_and(|rule| match &rule.covers {
                     Some(covered) if deletion.deleted.is_empty() => covered.origin == CONFIG,
-                    _ => rule.origin == CONFIG,
+                    _ => rule.origin == CONFIG && rules.meant_alone(&rule),
                 });
                 change.deleted.extend(deletion.deleted);
                 change.deleted_below.extend(deletion.deleted_below);
+                change.ended.extend(deletion.ended);
                 lines.push(format!("{target}: {done}{then}"));
                 rows.push(Deleted::of(target));
             }
@@ -89,7 +91,12 @@ pub(super) fn delete(
             None => {
                 let others = other_rules(&instance, *target, found)?;
                 let listed = if rules.lifts_bans { of_others(&instance, *target)? } else { String::new() };
-                let message = format!("{target} has no {}{others}{listed}", rules.name);
+                let whole = around::filled_around(&instance.tables, *target)?.map(|(whole, left)| {
+                    let left = units::write_duration(left);
+                    format!(": bans have filled {whole}, which is banned as a whole for {left} (`ratelimit deny del {whole}` ends that)")
+                });
+                let whole = whole.unwrap_or_default();
+                let message = format!("{target} has no {}{others}{listed}{whole}", rules.name);
                 lines.push(message.clone());
                 rows.push(Deleted { deleted: None, message: Some(message), given: None });
             }

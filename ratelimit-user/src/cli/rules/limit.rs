@@ -104,7 +104,7 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
         Command::Del { sources, service, force, skip_bad, if_exists } => {
             let (service, force, skip_bad, if_exists) = (of(*service), *force, *skip_bad, *if_exists);
             let (name, matches) = ("limit", &|spec: &RuleSpec, _: Option<&str>| is_limit(spec));
-            let rules = Rules { service, force, skip_bad, if_exists, name, matches, lifts_bans: false };
+            let rules = Rules { service, force, skip_bad, if_exists, name, matches, owner: None, lifts_bans: false };
             match listed(sources, skip_bad)? {
                 Some((sources, cuts)) => {
                     let targets: Vec<_> = sources.iter().map(|sources| Target::from(*sources).of(service)).collect();

@@ -66,7 +66,7 @@ impl Setting<'_> {
             requests.push(wish.request(*target, existing.as_ref())?);
         }
         let set = change::set(&mut instance, requests, self.force)?;
-        change::print(&instance, &set, cuts, Row::of, &|rule| write::limit(&rule.spec), wish.life(), output)
+        change::print(&instance, &set, (cuts, &[]), Row::of, &|rule| write::limit(&rule.spec), wish.life(), output)
     }
 
     /// Sets the limit of each prefix on standard input, all or none.

@@ -16,7 +16,10 @@ use ratelimit_common::{
         rule::{APPLICATION, BANNED, COMMAND},
     },
 };
-use ratelimit_daemon::{edits::request::Request, limit::write, ssh};
+use ratelimit_daemon::{
+    edits::{filled, request::Request},
+    limit::write,
+};
 use ratelimit_dataplane::{
     Error, Instance,
     error::Overruled,
@@ -30,7 +33,7 @@ use ratelimit_dataplane::{
 use serde::Serialize;
 
 use super::{
-    change::{before, expiry_text},
+    change::{before, expiry_text, notes},
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
     lines::{self, Line, Nested, Passed},
 };
@@ -83,6 +86,9 @@ struct Set {
     /// Lines with bits of an address beyond its prefix, which were cut. Absent if there are none.
     #[serde(skip_serializing_if = "is_none")]
     cut: usize,
+    /// What else the command has done. Absent if there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 /// Returns whether a number is 0.
@@ -146,7 +152,7 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
         request = rule.requests(&prefixes, &existing).0;
         outcome = apply(&mut instance, &request.change, rule.force);
     }
-    let Changed { replaced, lasting } = outcome?;
+    let (Changed { replaced, lasting, .. }, notes) = outcome?;
     // Most lists replace nothing.
     let rules = if replaced.is_empty() { &[] } else { request.change.rules.as_slice() };
     let specs: HashMap<Target, &RuleSpec> =
@@ -154,7 +160,7 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
     let before =
         |rule: &Listed| specs.get(&rule.target).map_or_else(|| write::spec(&rule.spec), |after| before(rule, after));
     let replaced = replaced.iter().map(|rule| Named::of(rule.target, before(rule))).collect();
-    let set = Set { set: request.change.rules.len(), lasting, replaced, kept: request.kept, skipped, cut };
+    let set = Set { set: request.change.rules.len(), lasting, replaced, kept: request.kept, skipped, cut, notes };
     output.print(&set, |out| {
         let life = expiry_text(rule.life);
         let replaced = match set.replaced.len() {
@@ -171,6 +177,7 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
         };
         let text = format!("{life}{lasting}{kept}{replaced}{}", skipped_text(skipped));
         writeln!(out, "{}: {}{text}", count(set.set, "rule"), rule.text)?;
+        set.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))?;
         Named::write(&set.kept, "", out)?;
         Named::write(&set.replaced, "was ", out)
     })?;
@@ -262,9 +269,11 @@ impl Rule<'_> {
     }
 }
 
-fn apply(instance: &mut Instance, change: &Change, force: bool) -> Result<Changed, Error> {
+fn apply(instance: &mut Instance, change: &Change, force: bool) -> Result<(Changed, Vec<String>), Error> {
     let bar = bar(change.rules.len());
-    let outcome = ssh::change(instance, change, force, &mut |done| bar.set_position(done as u64));
+    let outcome = filled::change(instance, change, force, &mut |done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    outcome
+    let (changed, wholes) = outcome?;
+    let notes = notes(instance, &changed, &wholes);
+    Ok((changed, notes))
 }

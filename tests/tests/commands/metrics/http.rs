@@ -248,7 +248,7 @@ fn rotating_sources_make_no_more_time_series_than_the_key_says() {
     let ratelimit = Ratelimit::new(&sandbox);
     let folder = Folder::new();
     let text = format!("{FILE}[settings]\nfront = false\n[service.\"udp/9\"]\npackets = \"1/h\"\nburst = 2\n");
-    let mut daemon = start(&sandbox, &ratelimit, &folder, &format!("{text}[metrics]\nsources = 5\n"));
+    let daemon = start(&sandbox, &ratelimit, &folder, &format!("{text}[metrics]\nsources = 5\n"));
     let mut all = BTreeSet::new();
     for reading in 0..12u8 {
         // Each time, other sources are the worst.

@@ -304,7 +304,7 @@ fn packets_are_judged_only_if_what_the_rules_need_was_captured() {
         [("2001:db8:1::9", [128, 68, 67, 64, 54], 58), ("203.0.113.7", [128, 48, 47, 42, 34], 38)]
     {
         let packets = syns(source.parse().unwrap());
-        let mut judged = |config: &str, snaplen: usize| {
+        let judged = |config: &str, snaplen: usize| {
             folder.write(config);
             fs::write(&file, pcap(&packets, snaplen)).unwrap();
             let report = replay(&ratelimit, &folder, &file);

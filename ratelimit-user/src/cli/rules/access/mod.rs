@@ -11,6 +11,7 @@ use ratelimit_daemon::edits::request::Request;
 use ratelimit_dataplane::{
     Instance,
     rules::{
+        batch::Sharing,
         list::{self, Listed},
         spec::RuleSpec,
         target::Target,
@@ -20,7 +21,7 @@ use ratelimit_dataplane::{
 
 use self::row::Row;
 use super::{
-    change::{self, InForce, comment},
+    change::{self, InForce, Outcome, comment},
     delete, delete_all,
     delete_many::{self, Rules},
     hits::{self, OfRules},
@@ -201,37 +202,46 @@ impl Verdict {
             return set_many::set(&rule, pins, output);
         };
         let mut instance = Instance::open(pins)?;
-        let kept = if keeps_longer { self.longer(&instance, &prefixes, service, life)? } else { Vec::new() };
+        let kept = if keeps_longer { self.longer(&instance, &prefixes, service, (life, comment))? } else { Vec::new() };
         prefixes.retain(|prefix| kept.iter().all(|rule| rule.target != Target::prefix(*prefix).of(service)));
         let request = |prefix: &Prefix| {
             let target = Target::prefix(*prefix).of(service);
             Request { target, spec: spec.clone(), life, comment, keeps_throttle: false }
         };
-        let mut set = match prefixes.as_slice() {
-            [] => Vec::new(),
-            prefixes => change::set(&mut instance, prefixes.iter().map(request).collect(), force)?,
+        let Outcome { mut set, notes } = match prefixes.as_slice() {
+            [] => Outcome { set: Vec::new(), notes: Vec::new() },
+            prefixes => {
+                let sharing = if keeps_longer { Sharing::Any } else { Sharing::Named };
+                change::set_shared(&mut instance, prefixes.iter().map(request).collect(), force, sharing)?
+            }
         };
         set.extend(kept.into_iter().map(InForce::kept));
-        change::print(&instance, &set, &cuts, Row::of, &|_| self.name.to_owned(), life, output)
+        change::print(&instance, &set, (&cuts, &notes), Row::of, &|_| self.name.to_owned(), life, output)
     }
 
-    /// Returns the rules of these prefixes that have this verdict for as long or for longer.
+    /// Returns the rules of these prefixes that have this verdict from this owner for as long or for longer.
     fn longer(
         &self,
         instance: &Instance,
         prefixes: &[Prefix],
         service: Service,
-        life: Option<Duration>,
+        (life, comment): (Option<Duration>, Option<Comment>),
     ) -> Result<Vec<Listed>> {
+        let comment = comment.as_ref().and_then(Comment::get);
         let mut longer = Vec::new();
         for prefix in prefixes {
             let rule = list::get(&instance.tables, Target::prefix(*prefix).of(service))?;
-            let is_longer = |rule: &Listed| match (rule.expires_in, life) {
+            let is_longer = |left: Option<Duration>| match (left, life) {
                 (None, _) => true,
                 (Some(left), Some(life)) => left >= life,
                 (Some(_), None) => false,
             };
-            longer.extend(rule.filter(|rule| rule.spec.policy == self.policy && is_longer(rule)));
+            let keeps = |rule: &Listed| {
+                let owners = rule.owners.iter().map(|owner| (owner.comment.as_deref(), owner.expires_in));
+                let mut owners = owners.chain([(rule.comment.as_deref(), rule.expires_in)]);
+                owners.any(|(owner, left)| owner == comment && is_longer(left))
+            };
+            longer.extend(rule.filter(|rule| rule.spec.policy == self.policy && keeps(rule)));
         }
         Ok(longer)
     }
@@ -247,7 +257,8 @@ impl Verdict {
             spec.policy == self.policy && comment.is_none_or(|comment| has == Some(comment))
         };
         let lifts_bans = self.policy == Policy::DENIED && comment.is_none();
-        let rules = Rules { service, force, skip_bad, if_exists, name, matches, lifts_bans };
+        let owner = which.comment.filter(|_| self.policy == Policy::DENIED);
+        let rules = Rules { service, force, skip_bad, if_exists, name, matches, owner, lifts_bans };
         if *all {
             return delete_all::delete(&rules, only, pins, output);
         }
