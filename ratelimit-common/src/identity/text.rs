@@ -51,6 +51,18 @@ impl<const N: usize> Text<N> {
         Ok(all)
     }
 
+    /// Returns the text with these bytes, as an entry of a map has them.
+    #[must_use]
+    pub const fn of_bytes(bytes: [u8; N]) -> Self {
+        Self { bytes }
+    }
+
+    /// Returns its bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> [u8; N] {
+        self.bytes
+    }
+
     /// Returns the text. None if there is none.
     #[must_use]
     pub fn get(&self) -> Option<&str> {

@@ -3,7 +3,7 @@
 use crate::{boundary, meters::gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 24;
+pub const ABI_VERSION: u32 = 25;
 
 /// The entry of the control map. The fields that every packet reads come first, in two cache lines.
 #[repr(C)]

@@ -8,7 +8,7 @@ pub const BUCKETS: &str = "BUCKETS";
 pub const SOURCE_RULES: &str = "SOURCE_RULES";
 /// Prefix → rule for every source in it. See [`crate::rules::rule::Rule`].
 pub const PREFIX_RULES: &str = "PREFIX_RULES";
-/// Rule → its comment; only commands read it. See [`crate::rules::comment::key`].
+/// Rule → its comment, and further owners of rules; only commands read it. See [`crate::rules::comment`].
 pub const COMMENTS: &str = "COMMENTS";
 /// Time → what was changed; only commands read it. See [`crate::maps::change::Change`].
 pub const CHANGES: &str = "CHANGES";
@@ -156,8 +156,8 @@ pub const SOURCE_RULES_MAX: u32 = 1 << 20;
 pub const PREFIX_RULES_MAX: u32 = 1 << 18;
 /// Changes that are kept. The oldest go first.
 pub const CHANGES_MAX: u32 = 256;
-/// Rules with a comment.
-pub const COMMENTS_MAX: u32 = 1 << 16;
+/// Comments of rules, and further owners: 4 MB while there are none.
+pub const COMMENTS_MAX: u32 = 1 << 18;
 /// Addresses of all lists.
 pub const LIST_ADDRESSES_MOST: u32 = 1 << 20;
 /// Prefixes of all lists. All of IPv6 is among them.

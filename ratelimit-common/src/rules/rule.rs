@@ -13,7 +13,7 @@ pub struct Rule {
     pub policy: PolicyId,
     /// Bits of the rule's prefix, which a lookup in a prefix map does not return.
     pub prefix: u8,
-    /// Origin of the rule: [`COMMAND`], [`SSH`], [`BANNED`], [`CONFIG`] or [`APPLICATION`].
+    /// Origin of the rule: [`COMMAND`], [`SSH`], [`BANNED`], [`CONFIG`], [`APPLICATION`] or [`FILLED`].
     pub origin: u8,
     /// The rule that returns when this one expires.
     pub covered: Covered,
@@ -101,6 +101,8 @@ pub const FLEET: u8 = 5;
 pub const APPLICATION: u8 = 6;
 /// [`Rule::origin`] of what CrowdSec has decided. Only lists have it.
 pub const CROWDSEC: u8 = 7;
+/// [`Rule::origin`] of a rule for a whole prefix that bans have filled.
+pub const FILLED: u8 = 8;
 
 #[cfg(test)]
 mod tests {

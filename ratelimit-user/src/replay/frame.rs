@@ -4,7 +4,10 @@ use std::net::IpAddr;
 
 use ratelimit_dataplane::sys::link_type::FirstHeader;
 
-use super::capture::{link::Link, packet::Packet};
+use super::{
+    capture::{link::Link, packet::Packet},
+    headers::{Cut, Needed},
+};
 
 /// The most bytes that the program gets: an IP packet of 64 KiB behind an Ethernet header with two tags.
 const MOST: usize = 65_535 + 22;
@@ -30,6 +33,7 @@ const OUTGOING: u8 = 4;
 pub(super) struct Frame {
     bytes: Vec<u8>,
     most: usize,
+    needed: Needed,
 }
 
 /// What is known of a packet without its bytes.
@@ -42,6 +46,8 @@ pub(super) struct Known {
     pub(super) addresses: Option<[IpAddr; 2]>,
     /// Whether the captured bytes end before its addresses.
     pub(super) has_lost_addresses: bool,
+    /// Whether they end before other bytes of the headers that decide about it.
+    pub(super) has_lost_headers: bool,
     /// Whether the host has sent it. None if the capture does not tell.
     pub(super) is_outgoing: Option<bool>,
     /// Whether the kernel can run the program with it.
@@ -50,8 +56,8 @@ pub(super) struct Known {
 
 impl Frame {
     /// Returns an empty frame. `several` tells whether the kernel takes frames of several buffers.
-    pub(super) fn new(several: bool) -> Self {
-        Self { bytes: Vec::new(), most: if several { MOST } else { MOST_LINEAR } }
+    pub(super) fn new(several: bool, needed: Needed) -> Self {
+        Self { bytes: Vec::new(), most: if several { MOST } else { MOST_LINEAR }, needed }
     }
 
     /// Returns the bytes.
@@ -59,7 +65,8 @@ impl Frame {
         &self.bytes
     }
 
-    /// Takes a packet. Where fewer bytes were captured, zeroes follow, since the program counts all.
+    /// Takes a packet. Where fewer bytes were captured, zeroes follow, since the program counts all. Only bytes that do not
+    /// decide about a packet are zeroes in one that can be judged.
     pub(super) fn set(&mut self, packet: &Packet<'_>) -> Known {
         // The headers of Linux: where the type of the packet is, where its direction is, and how long they are.
         let cooked = match packet.link {
@@ -86,9 +93,22 @@ impl Frame {
             FirstHeader::Ip => Some(&self.bytes[..]),
         };
         let (addresses, has_lost_addresses) = (ip.and_then(addresses), is_cut && ip.is_some_and(is_short));
+        let has_lost_headers = ip.is_some_and(|captured| {
+            let length = length.min(self.most).saturating_sub(self.bytes.len() - captured.len());
+            let is_ethernet = first == FirstHeader::Ethernet;
+            is_cut && addresses.is_some() && self.needed.are_lost(Cut { captured, length, is_ethernet })
+        });
         self.bytes.resize(length.min(self.most), 0);
         let is_long_enough = self.bytes.len() >= FEWEST;
-        Known { first, length: length as u64, addresses, has_lost_addresses, is_outgoing, is_long_enough }
+        Known {
+            first,
+            length: length as u64,
+            addresses,
+            has_lost_addresses,
+            has_lost_headers,
+            is_outgoing,
+            is_long_enough,
+        }
     }
 }
 
@@ -131,7 +151,7 @@ mod tests {
     const PACKET: [u8; 20] = [0x45, 0, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
 
     fn set(link: Link, header: &[u8], length: u32) -> (Known, Vec<u8>) {
-        let (mut frame, bytes) = (Frame::new(true), [header, &PACKET].concat());
+        let (mut frame, bytes) = (Frame::new(true, Needed::default()), [header, &PACKET].concat());
         let known = frame.set(&Packet { time: None, link, length, bytes: &bytes, is_outgoing: None });
         (known, frame.bytes)
     }
@@ -163,7 +183,7 @@ mod tests {
         assert_eq!((known.length, bytes.len()), (u64::from(u32::MAX), MOST));
         for length in 0..20 {
             let packet = Packet { time: None, link: Link::Cooked2, length, bytes: &[], is_outgoing: None };
-            assert_eq!(Frame::new(false).set(&packet).addresses, None);
+            assert_eq!(Frame::new(false, Needed::default()).set(&packet).addresses, None);
         }
     }
 
@@ -186,7 +206,7 @@ mod tests {
             (&ethernet([8, 0], &[0x50]), 60, false),
         ] {
             let packet = Packet { time: None, link: Link::Ethernet, length, bytes, is_outgoing: None };
-            assert_eq!(Frame::new(true).set(&packet).has_lost_addresses, is_lost, "{bytes:?}");
+            assert_eq!(Frame::new(true, Needed::default()).set(&packet).has_lost_addresses, is_lost, "{bytes:?}");
         }
     }
 }

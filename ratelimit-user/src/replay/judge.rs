@@ -13,6 +13,7 @@ use super::{
     capture::{Capture, packet::CaptureError},
     clock::Clock,
     frame::{Frame, Known},
+    headers::Needed,
     receivers::Receivers,
     rows::Rows,
     rules,
@@ -45,6 +46,8 @@ pub(crate) struct Judged {
     pub(crate) short: u64,
     /// Packets of which too few bytes were captured to know their sender. They are not judged.
     pub(crate) without_addresses: u64,
+    /// Packets of which too few bytes were captured to know what the rules need. They are not judged.
+    pub(crate) without_headers: u64,
     /// Packets that are longer than the usual MTU allows.
     pub(crate) long: u64,
     /// Packets that are longer than the kernel gives to a program here. They count as shorter.
@@ -75,7 +78,8 @@ pub(crate) enum JudgeError {
 /// Judges all packets of a capture by a file.
 pub(crate) fn judge<R: Read>(capture: &mut Capture<R>, config: &Config, host: &Host) -> Result<Judged, JudgeError> {
     let (mut judged, mut clock) = (Judged::default(), Clock::default());
-    let (mut frame, mut loaded) = (Frame::new(features::several_buffers().unwrap_or(true)), None);
+    let mut frame = Frame::new(features::several_buffers().unwrap_or(true), Needed::of(config));
+    let mut loaded = None;
     while let Some(packet) = capture.next()? {
         let (known, after) = (frame.set(&packet), clock.time(packet.time));
         judged.start = judged.start.or(packet.time);
@@ -124,6 +128,8 @@ impl Judged {
             &mut self.short
         } else if packet.has_lost_addresses {
             &mut self.without_addresses
+        } else if packet.has_lost_headers {
+            &mut self.without_headers
         } else {
             if let (None, Some(addresses)) = (packet.is_outgoing, packet.addresses) {
                 self.receivers.add(addresses);

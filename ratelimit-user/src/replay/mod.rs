@@ -4,6 +4,7 @@
 pub(crate) mod capture;
 mod clock;
 mod frame;
+mod headers;
 pub(crate) mod judge;
 pub(crate) mod receivers;
 mod rows;

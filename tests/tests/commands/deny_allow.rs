@@ -164,3 +164,77 @@ fn deny_mentions_service_rules_inside_its_prefix() {
     );
     ratelimit.ok("detach --all");
 }
+
+/// fail2ban's users write `<ip>/64` to ban the network of an attacker.
+#[test]
+fn bits_beyond_a_prefix_are_cut_and_the_answer_says_so() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1000/s");
+    let text = ratelimit.ok("deny add 2001:db8:7::99/64 --for 10m --keep-longer --comment jail");
+    assert_eq!(text, "2001:db8:7::99/64 is 2001:db8:7::/64\n2001:db8:7::/64: deny, expires in 10m, comment \"jail\"\n");
+    let json = ratelimit.json("deny add 10.0.0.0/24 10.9.0.66/16 --for 10m");
+    let seen = json.as_array().unwrap().iter().map(|row| (row["source"].clone(), row["given"].clone()));
+    assert_eq!(
+        seen.collect::<Vec<_>>(),
+        [(json!("10.0.0.0/24"), json!(null)), (json!("10.9.0.0/16"), json!("10.9.0.66/16"))]
+    );
+    // It is in force.
+    let dropped = || ratelimit.json("status")["reasons"]["denied"]["packets"].clone();
+    Flood::of(Frame::udp([10, 9, 0, 7], 9)).send(&sandbox, 3);
+    assert_eq!(dropped(), 3);
+    let deleted = ratelimit.json("deny del 10.9.0.66/16");
+    assert_eq!(deleted, json!({"deleted": "10.9.0.0/16", "given": "10.9.0.66/16"}));
+    // A list says which lines it has cut.
+    let feed = "10.0.0.9/24\n192.0.2.1\n10.1.0.9/8\n";
+    let output = ratelimit.run_with("deny del - --if-exists", feed);
+    assert!(output.stderr.contains("ratelimit: line 1: 10.0.0.9/24 is 10.0.0.0/24\n"), "{output:?}");
+    let output = ratelimit.run_with("deny add - --for 1m --skip-bad -j", feed);
+    assert!(output.stderr.ends_with("ratelimit: line 3: 10.1.0.9/8 is 10.0.0.0/8\n"), "{output:?}");
+    let set: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!([&set["set"], &set["cut"]], [&json!(2), &json!(2)], "{output:?}");
+    ratelimit.ok("deny del 10.1.2.3/8 192.0.2.1");
+    // The same holds for every command with a prefix, and a repetition is still one.
+    let text = ratelimit.ok("limit set 2001:db8:7::99/48 --packets 5/s");
+    assert!(text.starts_with("2001:db8:7::99/48 is 2001:db8:7::/48\n2001:db8:7::/48: 5/s"), "{text}");
+    ratelimit.ok("allow add 192.0.2.9/30");
+    assert!(ratelimit.fails("deny add 10.0.0.1/24 10.0.0.2/24").contains("10.0.0.0/24 is given twice"));
+    for (words, cut) in [
+        ("why 2001:db8:7::99/64", "2001:db8:7::99/64 is 2001:db8:7::/64"),
+        ("sources 10.9.0.66/16", "10.9.0.66/16 is 10.9.0.0/16"),
+    ] {
+        let output = ratelimit.run(words);
+        assert_eq!((output.status, &*output.stderr), (0, &*format!("ratelimit: {cut}\n")), "{words}");
+    }
+    for words in ["allow del 192.0.2.10/30", "limit del 2001:db8:7:9::/48", "deny del 2001:db8:7::1:2/64"] {
+        ratelimit.ok(words);
+    }
+    assert_eq!(ratelimit.json("deny list"), json!([]));
+    ratelimit.ok("detach --all");
+}
+
+/// A ban that could not be counted would otherwise not be in force at all.
+#[test]
+fn a_rule_that_lasts_longer_than_can_be_counted_has_no_end() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1000/s");
+    let begin = "10.9.0.66: deny, without an end: --for is longer than 584 years";
+    for life in ["18446744074", "99999999999999999999999999999", "213503d", "999999999d"] {
+        let text = ratelimit.ok(&format!("deny add 10.9.0.66 --for {life} --keep-longer --comment jail"));
+        match life {
+            "213503d" => assert!(text.starts_with("10.9.0.66: deny, "), "{text}"),
+            _ => assert_eq!(text, format!("{begin}, comment \"jail\"\n")),
+        }
+        Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 1);
+        ratelimit.ok("deny del 10.9.0.66 --comment jail");
+    }
+    assert_eq!(ratelimit.json("status")["reasons"]["denied"]["packets"], 4);
+    let text = ratelimit.ok_with("deny add - --for 999999999d", "10.9.0.67\n");
+    assert_eq!(text, "1 rule: deny, without an end: --for is longer than 584 years\n");
+    assert_eq!(ratelimit.json("deny list")[0]["expires_in_seconds"], json!(null));
+    // An end that comes anyway is named.
+    let line = ratelimit.fails("attach eth0 --packets 1000/s --ban 999999999d");
+    assert!(line.contains("expected at most 213503d, which is 584 years"), "{line}");
+    ratelimit.ok("detach --all");
+}

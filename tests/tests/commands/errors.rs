@@ -57,10 +57,6 @@ fn invalid_numbers_are_refused_before_any_change() {
     let ratelimit = Ratelimit::new(&sandbox);
     for (words, expected) in [
         ("limit set 10.0.0.0/33 --packets 1/s", "'10.0.0.0/33' for '<CIDR|default|->...': expected at most 32 bits"),
-        (
-            "limit set 10.0.0.1/8 --packets 1/s",
-            "the address has bits set beyond the prefix: write 10.0.0.0/8 or 10.0.0.1",
-        ),
         ("limit set defualt --packets 1/s", "2001:db8::/48, or the word default"),
         ("limit", "the command is incomplete: `ratelimit help` lists all commands"),
         ("limit delete default", "a similar subcommand exists: 'del'"),

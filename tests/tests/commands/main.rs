@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod attach;
+mod bans;
 mod check;
 mod confirm;
 mod cost;

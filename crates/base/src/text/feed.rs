@@ -26,6 +26,9 @@ const MOST_OF_ALL: u64 = 1 << 30;
 /// The most prefixes: more than any list can have. A range can have hundreds.
 const MOST_PREFIXES: usize = 4_000_000;
 
+/// The most lines whose cut address is kept.
+const NAMED_CUTS: usize = 20;
+
 /// The most lines that cannot be used.
 const MOST_BAD: usize = 100_000;
 
@@ -36,6 +39,10 @@ pub struct Feed {
     pub prefixes: Vec<(Prefix, usize)>,
     /// The lines that cannot be used, in order.
     pub bad: Vec<Bad>,
+    /// The first lines whose address has bits beyond its prefix, and what is used of them.
+    pub cut: Vec<Bad>,
+    /// The number of these lines.
+    pub cuts: usize,
 }
 
 /// A line that cannot be used.
@@ -96,7 +103,16 @@ pub fn read_within(input: impl BufRead, most: usize) -> Result<Feed, FeedError> 
             if entry.starts_with('<') && feed.prefixes.is_empty() && feed.bad.is_empty() {
                 return Err(FeedError::Page);
             }
-            if let Err(error) = each_prefix(entry, |prefix| feed.prefixes.push((prefix, line))) {
+            let Feed { prefixes, cut, cuts, .. } = &mut feed;
+            let found = |prefix: Prefix, address: Option<IpAddr>| {
+                prefixes.push((prefix, line));
+                let Some(address) = address else { return };
+                *cuts += 1;
+                if *cuts <= NAMED_CUTS {
+                    cut.push(Bad { line, why: format!("{address}/{} is {prefix}", prefix.bits()) });
+                }
+            };
+            if let Err(error) = each_prefix(entry, found) {
                 feed.bad.push(Bad { line, why: format!("{}: {error}", excerpt(entry)) });
             }
         }
@@ -114,8 +130,9 @@ fn entry(line: &str) -> &str {
     line[..end].trim()
 }
 
-/// Calls `found` with each prefix of an entry. An empty entry has none.
-fn each_prefix(entry: &str, mut found: impl FnMut(Prefix)) -> Result<(), PrefixError> {
+/// Calls `found` with each prefix of an entry, and with its address if that has bits beyond the prefix. An empty entry has
+/// none.
+fn each_prefix(entry: &str, mut found: impl FnMut(Prefix, Option<IpAddr>)) -> Result<(), PrefixError> {
     let mut wrong = None;
     let joined;
     let entry = if entry.contains(" - ") {
@@ -128,13 +145,17 @@ fn each_prefix(entry: &str, mut found: impl FnMut(Prefix)) -> Result<(), PrefixE
     let mut columns = entry.split(is_gap).map(|column| column.trim_matches(['"', '\''])).filter(|it| !it.is_empty());
     while let Some(column) = columns.next() {
         match column.parse() {
-            Ok(prefix) | Err(PrefixError::HostBits(prefix, _)) => {
-                found(block_of(column, columns).unwrap_or(prefix));
+            Ok(prefix) => {
+                found(block_of(column, columns).unwrap_or(prefix), None);
+                return Ok(());
+            }
+            Err(PrefixError::HostBits(prefix, address)) => {
+                found(prefix, Some(address));
                 return Ok(());
             }
             Err(error) => {
                 if let Some((first, last)) = range(column) {
-                    return each_of_range(first, last, found);
+                    return each_of_range(first, last, |prefix| found(prefix, None));
                 }
                 // A later column tells more only if it is nearly an address.
                 wrong = wrong.filter(|_| error == PrefixError::Address).or(Some(error));

@@ -42,6 +42,10 @@ pub const ZERO_RATE: UnitError =
     UnitError { expected: "a rate of zero would drop every packet: use `ratelimit deny add` for that" };
 const DURATION_EXPECTED: UnitError =
     UnitError { expected: "expected a number and s, m, h or d, such as 90s, 10m, 2h or 7d; without a letter, seconds" };
+/// A time that is too long to be counted in nanoseconds.
+const LONG_DURATION: UnitError = UnitError { expected: "expected at most 213503d, which is 584 years" };
+/// The longest time, about 584 years.
+pub const LONGEST: Duration = Duration::from_nanos(u64::MAX);
 /// A time of zero.
 const ZERO_DURATION: UnitError = UnitError { expected: "expected a time above 0, such as 90s, 10m, 2h or 7d" };
 
@@ -98,12 +102,27 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
     let is_seconds = text.bytes().all(|byte| byte.is_ascii_digit());
     let (amount, unit) = if is_seconds { (text, "s") } else { text.split_at(split) };
     let unit = lookup(&TIMES, unit).ok_or(DURATION_EXPECTED)?;
-    let amount: u64 = amount.parse().map_err(|_| DURATION_EXPECTED)?;
-    let nanoseconds = amount.checked_mul(unit).ok_or(DURATION_EXPECTED)?;
+    if amount.is_empty() || !amount.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(DURATION_EXPECTED);
+    }
+    let amount: u64 = amount.parse().map_err(|_| LONG_DURATION)?;
+    let nanoseconds = amount.checked_mul(unit).ok_or(LONG_DURATION)?;
     if nanoseconds == 0 {
         return Err(ZERO_DURATION);
     }
     Ok(Duration::from_nanos(nanoseconds))
+}
+
+/// Parses how long a rule lasts. A time that is too long to be counted is [`LONGEST`], which does not end.
+///
+/// # Errors
+///
+/// Fails with what was expected.
+pub fn lifetime(text: &str) -> Result<Duration, UnitError> {
+    match duration(text) {
+        Err(LONG_DURATION) => Ok(LONGEST),
+        outcome => outcome,
+    }
 }
 
 /// Writes whole seconds in the two largest units: `2h5m`.
@@ -261,9 +280,14 @@ mod tests {
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("7d"), Ok(Duration::from_secs(7 * 86_400)));
         assert_eq!(duration("10"), Ok(Duration::from_secs(10)));
-        for text in ["", "s", "-5", "+5", "1.5", "1.5h", "10 m", "99999999999999999d", "10ü"] {
+        for text in ["", "s", "-5", "+5", "1.5", "1.5h", "10 m", "10ü", "-99999999999999999d"] {
             assert_eq!(duration(text), Err(DURATION_EXPECTED), "{text:?}");
         }
+        for text in ["213504d", "99999999999999999d", "18446744074", "99999999999999999999999"] {
+            assert_eq!(duration(text), Err(LONG_DURATION), "{text:?}");
+            assert_eq!(lifetime(text), Ok(LONGEST), "{text:?}");
+        }
+        assert_eq!(lifetime("213503d"), Ok(Duration::from_secs(213_503 * 86_400)));
         for text in ["0", "0s", "000d"] {
             assert_eq!(duration(text), Err(ZERO_DURATION), "{text:?}");
         }

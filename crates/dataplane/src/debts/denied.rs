@@ -6,7 +6,7 @@ use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::{
     identity::{class::ANY, service::Service, source::Source},
     limits::policy::DENIED_ID,
-    rules::rule::{COMMAND, NEVER, Rule},
+    rules::rule::{COMMAND, FILLED, NEVER, Rule},
 };
 
 use super::read;
@@ -52,7 +52,7 @@ fn denies(tables: &Tables, now: u64) -> Result<Vec<(Prefix, u64)>, Error> {
     let rules = rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?);
     let deny = |(source, rule): (Source, Rule)| {
         let rule = rule.at(now)?;
-        let is_deny = rule.policy == DENIED_ID && rule.origin == COMMAND;
+        let is_deny = rule.policy == DENIED_ID && matches!(rule.origin, COMMAND | FILLED);
         is_deny.then_some((source, rule.expires))
     };
     let of_all = rules.filter(|(source, _)| source.class == u16::from(ANY)).filter_map(deny);

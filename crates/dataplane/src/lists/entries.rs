@@ -104,7 +104,7 @@ pub fn fall(before: usize, after: usize) -> Option<String> {
 ///
 /// Fails if more lines cannot be used than can.
 pub fn of_feed(feed: Feed) -> Result<(Entries, Vec<Bad>), NoList> {
-    let Feed { mut prefixes, mut bad } = feed;
+    let Feed { mut prefixes, mut bad, .. } = feed;
     let wide: HashMap<usize, Prefix> =
         prefixes.iter().filter(|(prefix, _)| is_too_wide(prefix)).map(|(prefix, line)| (*line, *prefix)).collect();
     if !wide.is_empty() {

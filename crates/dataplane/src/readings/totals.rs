@@ -11,7 +11,7 @@ use ratelimit_common::{
     identity::source::Source,
     limits::policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, Policy, PolicyId, UNLIMITED_ID},
     maps::names::POLICIES_MAX,
-    rules::rule::Rule,
+    rules::rule::{COMMAND, FILLED, Rule},
 };
 
 use crate::{
@@ -65,7 +65,9 @@ pub fn rules(tables: &Tables) -> Result<Rules, Error> {
     let now = host::now();
     let mut add = |rule: &Rule| {
         if let Some(rule) = rule.at(now) {
-            *rules.in_force.entry((kind(rule.policy), rule.origin)).or_default() += 1;
+            // Bans of commands have filled it.
+            let origin = if rule.origin == FILLED { COMMAND } else { rule.origin };
+            *rules.in_force.entry((kind(rule.policy), origin)).or_default() += 1;
             *rules.by_policy.entry(rule.policy).or_default() += 1;
         }
     };

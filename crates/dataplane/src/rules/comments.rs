@@ -1,4 +1,5 @@
-//! Comments of rules. A comment belongs to one rule, as [`comment::key`] tells. One whose rule is gone is removed.
+//! Comments of rules, and their further owners. A comment belongs to one rule, as [`comment::key`] tells. One whose rule
+//! is gone is removed.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,14 +11,15 @@ use ratelimit_common::{
     identity::{class::Class, source::Source},
     maps::names::COMMENTS_MAX,
     rules::{
-        comment::{self, Comment},
-        rule::Rule,
+        comment::{self, Comment, Owner},
+        rule::{NEVER, Rule},
     },
 };
 
 use crate::{
     Error,
     error::Tried as _,
+    rules::owners,
     sys::bpf,
     tables::{open::Tables, rule_maps},
 };
@@ -27,7 +29,7 @@ const FEW: usize = 64;
 
 /// The comments of all rules, or of some.
 #[derive(Default)]
-pub struct Comments(HashMap<Source, Comment>);
+pub struct Comments(HashMap<Source, Owner>);
 
 impl Comments {
     /// Reads all comments.
@@ -52,14 +54,40 @@ impl Comments {
         Ok(Self(found))
     }
 
-    /// Returns the comment with this key.
-    pub fn get(&self, key: &Source) -> Option<&Comment> {
+    /// Reads the comments with these keys, and what belongs to the owners of these rules.
+    pub fn of_owners(tables: &Tables, rules: &[(Source, Rule)]) -> Result<Self, Error> {
+        let denying = || rules.iter().filter(|(_, rule)| owners::has_deny(rule));
+        if denying().count() > FEW {
+            return Self::read(tables);
+        }
+        let own: Vec<Source> = denying().flat_map(|(source, rule)| keys(source, rule)).collect();
+        let mut found = Self::of(tables, &own)?;
+        for (source, _) in denying() {
+            // Further owners are numbered without gaps, and most rules have none.
+            for key in comment::all_further(source) {
+                let Self(entry) = Self::of(tables, &[key])?;
+                if entry.is_empty() {
+                    break;
+                }
+                found.0.extend(entry);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the entry with this key.
+    pub fn owner(&self, key: &Source) -> Option<&Owner> {
         self.0.get(key)
+    }
+
+    /// Returns the comment with this key.
+    pub fn get(&self, key: &Source) -> Option<Comment> {
+        self.0.get(key).map(Owner::comment)
     }
 
     /// Returns the text of the comment with this key.
     pub fn text(&self, key: &Source) -> Option<Box<str>> {
-        Some(self.0.get(key)?.get()?.into())
+        Some(self.get(key)?.get()?.into())
     }
 }
 
@@ -69,12 +97,18 @@ pub fn keys(source: &Source, rule: &Rule) -> impl Iterator<Item = Source> + use<
     [Some(rule.bare()), rule.below()].into_iter().flatten().map(move |rule| comment::key(&source, &rule))
 }
 
-/// Writes comments.
+/// Returns all keys of entries that belong to a rule.
+pub fn all_keys(source: &Source, rule: &Rule) -> impl Iterator<Item = Source> + use<> {
+    let further = owners::has_deny(rule).then(|| comment::all_further(source));
+    keys(source, rule).chain(further.into_iter().flatten())
+}
+
+/// Writes entries.
 ///
 /// # Errors
 ///
 /// [`Error::TooManyComments`] if the map is full. Some are written then.
-pub fn set(tables: &mut Tables, comments: &[(Source, Comment)]) -> Result<(), Error> {
+pub fn set(tables: &mut Tables, comments: &[(Source, Owner)]) -> Result<(), Error> {
     for (key, comment) in comments {
         let outcome = tables.comments.open_mut()?.insert(key, comment, 0);
         match outcome {
@@ -86,6 +120,17 @@ pub fn set(tables: &mut Tables, comments: &[(Source, Comment)]) -> Result<(), Er
         }
     }
     Ok(())
+}
+
+/// Moves the ends of all further owners.
+pub fn move_ends(tables: &mut Tables, earlier: impl Fn(u64) -> u64) -> Result<(), Error> {
+    let all = Comments::read(tables)?.0.into_iter().filter(|(_, owner)| !matches!(owner.expires, 0 | NEVER));
+    let moved = all.map(|(key, mut owner)| {
+        owner.expires = earlier(owner.expires);
+        (key, owner)
+    });
+    let moved: Vec<_> = moved.collect();
+    set(tables, &moved)
 }
 
 /// Removes the comments with these keys, if there are any.
@@ -109,7 +154,7 @@ pub fn repair(tables: &mut Tables) -> Result<(), Error> {
         return Ok(());
     }
     let rules = rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?);
-    let mut known: HashSet<Source> = rules.flat_map(|(source, rule)| keys(&source, &rule)).collect();
+    let mut known: HashSet<Source> = rules.flat_map(|(source, rule)| all_keys(&source, &rule)).collect();
     for (class, entry) in (0..=Class::MAX).zip(tables.classes.all()?) {
         known.insert(comment::of_default(class, entry.default_policy, entry.default_origin));
     }

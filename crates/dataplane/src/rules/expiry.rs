@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use ratelimit_common::{
     identity::service::Service,
+    limits::policy::DENIED_ID,
     rules::{
         comment,
         rule::{NEVER, Rule},
@@ -62,7 +63,14 @@ pub fn remove(tables: &mut Tables) -> Result<(), Error> {
     let (mut sources, mut prefixes) = (rule_maps::sources(tables)?, rule_maps::prefixes(tables)?);
     sources.retain(|(_, rule)| ended(rule));
     prefixes.retain(|(_, rule)| ended(rule));
-    let ends = sources.iter().chain(&prefixes).map(|(source, rule)| comment::key(source, rule)).collect::<Vec<_>>();
+    let ended = sources.iter().chain(&prefixes);
+    let ends = ended.flat_map(|(source, rule)| {
+        let own = comment::key(source, rule);
+        // What it covers stays, and can have owners too.
+        let further = (rule.policy == DENIED_ID).then(|| comment::all_further(source)).into_iter().flatten();
+        further.chain([own])
+    });
+    let ends = ends.collect::<Vec<_>>();
     for (source, rule) in sources {
         match rule.below() {
             Some(below) => rule_maps::set_sources(tables, &[(source, below)])?,

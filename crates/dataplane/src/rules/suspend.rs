@@ -11,6 +11,7 @@ use ratelimit_common::{
 use crate::{
     Error,
     error::Tried as _,
+    rules::comments,
     sys::host,
     tables::{open::Tables, prefix_key::prefix_key, rule_maps},
 };
@@ -43,6 +44,7 @@ fn move_ends(tables: &mut Tables, missed: u64) -> Result<(), Error> {
         rule.expires = earlier(rule.expires);
         tables.prefix_rules.open_mut()?.insert(&prefix_key(&prefix), rule, 0).tried("cannot write a rule")?;
     }
+    comments::move_ends(tables, earlier)?;
     tables.bans()?.shorten(missed);
     if tables.control()?.lists != [0; 2] {
         for (slot, list) in (0..).zip(tables.lists.slots()?).filter(|(_, list)| list.expires != NEVER) {

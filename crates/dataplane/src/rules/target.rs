@@ -43,6 +43,12 @@ impl Target {
     }
 }
 
+impl From<Prefix> for Sources {
+    fn from(prefix: Prefix) -> Self {
+        Self::Prefix(prefix)
+    }
+}
+
 impl From<Sources> for Target {
     fn from(sources: Sources) -> Self {
         Self { sources, service: Service::Any }

@@ -26,7 +26,7 @@ use ratelimit_common::{
     },
     meters::interface_capacity::Capacity,
     reason::{Count, Reason},
-    rules::{ban::BanSet, comment::Comment, rule::Rule},
+    rules::{ban::BanSet, comment::Owner, rule::Rule},
 };
 
 use crate::{
@@ -60,8 +60,8 @@ pub struct Tables {
     pub ban_filter: Table<Array<MapData, u64>>,
     /// Prefix → rule.
     pub prefix_rules: Table<LpmTrie<MapData, PrefixKey, Rule>>,
-    /// Rule → comment.
-    pub comments: Table<HashMap<MapData, Source, Comment>>,
+    /// Rule → comment, and further owners.
+    pub comments: Table<HashMap<MapData, Source, Owner>>,
     /// Slot → policy.
     pub policies: KeptArray<Policy>,
     /// Class → its service and default.

@@ -29,7 +29,7 @@ use ratelimit_common::{
     },
     limits::policy::{Policy, PolicyId},
     maps::names,
-    rules::{comment::Comment, rule::Rule},
+    rules::{comment::Owner, rule::Rule},
 };
 
 use crate::{
@@ -51,7 +51,7 @@ pub static PREFIX_RULES: LpmTrie<PrefixKey, Rule, { names::PREFIX_RULES_MAX as u
 
 /// See [`names::COMMENTS`].
 #[btf_map]
-pub static COMMENTS: HashMap<Source, Comment, { names::COMMENTS_MAX as usize }, NO_PREALLOC> = HashMap::new();
+pub static COMMENTS: HashMap<Source, Owner, { names::COMMENTS_MAX as usize }, NO_PREALLOC> = HashMap::new();
 
 /// See [`names::RULE_FILTER`].
 #[btf_map]

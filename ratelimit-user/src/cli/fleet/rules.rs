@@ -27,9 +27,12 @@ use ratelimit_protocol::fleet::Version;
 use serde::Serialize;
 
 use super::{ask::ask, log};
-use crate::cli::print::{
-    answer::Answer,
-    output::{Output, table},
+use crate::cli::{
+    print::{
+        answer::Answer,
+        output::{Output, table},
+    },
+    rules::sources_argument::Given,
 };
 
 /// The section of the help for options after those of the limit itself.
@@ -48,7 +51,7 @@ pub(crate) enum Command {
     Set {
         /// Addresses or prefixes
         #[arg(value_name = "CIDR", required = true)]
-        sources: Vec<Prefix>,
+        sources: Vec<Given<Prefix>>,
         /// Drop all packets of the sources
         #[arg(long, conflicts_with_all = ["packets", "bytes", "burst", "algorithm"])]
         deny: bool,
@@ -67,7 +70,7 @@ pub(crate) enum Command {
     Del {
         /// Addresses or prefixes, exactly as they were set
         #[arg(value_name = "CIDR", required = true)]
-        sources: Vec<Prefix>,
+        sources: Vec<Given<Prefix>>,
         #[command(flatten)]
         change: Change,
     },
@@ -117,9 +120,10 @@ impl Command {
     fn request(&self) -> Result<RulesRequest> {
         Ok(match self {
             Self::Set { sources, deny, rates, life, comment, change } => {
+                sources.iter().try_for_each(Given::say_cut)?;
                 let until = life.map(|life| SystemTime::now() + life);
                 let comment = comment.filter(|comment| *comment != Comment::EMPTY).map(Arc::new);
-                let rule = |source: &Prefix| {
+                let rule = |Given { value: source, .. }: &Given<Prefix>| {
                     let spec = match (deny, rates.is_empty()) {
                         (true, _) => Policy::DENIED.into(),
                         (false, true) => bail!("give --deny or a rate, such as --packets 10/s"),
@@ -136,8 +140,9 @@ impl Command {
                 RulesRequest::Set { text: text(&rules)?, why: change.why(), anew: change.anew }
             }
             Self::Del { sources, change } => {
+                sources.iter().try_for_each(Given::say_cut)?;
                 let spec = Arc::new(Policy::DENIED.into());
-                let rule = |source: &Prefix| {
+                let rule = |Given { value: source, .. }: &Given<Prefix>| {
                     let (target, spec) = (Target::prefix(*source), Arc::clone(&spec));
                     Planned { target, spec, until: None, comment: None }
                 };

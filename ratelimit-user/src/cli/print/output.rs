@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Result;
 use ratelimit_base::text::units;
-use ratelimit_common::rules::rule::{APPLICATION, BANNED, COMMAND, CONFIG, CROWDSEC, FLEET, SSH};
+use ratelimit_common::rules::rule::{APPLICATION, BANNED, COMMAND, CONFIG, CROWDSEC, FILLED, FLEET, SSH};
 use ratelimit_daemon::{limit::write, ssh};
 use ratelimit_dataplane::rules::{list::Listed, spec::RuleSpec};
 use serde::Serialize;
@@ -167,6 +167,7 @@ pub(crate) fn origin(origin: u8) -> &'static str {
         SSH => "ssh",
         BANNED => "ban",
         CONFIG => "config",
+        FILLED => "filled",
         FLEET => "fleet",
         APPLICATION => "application",
         CROWDSEC => "crowdsec",

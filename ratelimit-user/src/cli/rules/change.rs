@@ -7,19 +7,24 @@ use ratelimit_base::text::{service::ServiceName, units};
 use ratelimit_common::{
     identity::{service::Service, text::TextError},
     limits::policy::Policy,
+    maps::names::COMMENTS_MAX,
     rules::{
-        comment::Comment,
-        rule::{BANNED, CONFIG},
+        comment::{Comment, MOST_OWNERS},
+        rule::{BANNED, CONFIG, NEVER},
     },
 };
 use ratelimit_daemon::{
-    edits::request::{self, Request},
+    controller::events::changes,
+    edits::{
+        filled::{self, Whole},
+        request::{self, Request},
+    },
     limit::write,
-    ssh,
 };
 use ratelimit_dataplane::{
     Error, Instance,
     rules::{
+        batch::{self, Sharing},
         list::{self, Listed, around},
         spec::RuleSpec,
         target::Target,
@@ -27,6 +32,7 @@ use ratelimit_dataplane::{
 };
 use serde::Serialize;
 
+use super::sources_argument::Cuts;
 use crate::cli::print::{answer::Answer, hint, output::Output};
 
 /// Reads a comment.
@@ -41,25 +47,65 @@ pub(crate) struct InForce {
     replaced: Vec<Listed>,
     /// Whether it was there before, and was not changed.
     is_kept: bool,
+    /// The prefix around it that is banned as a whole instead.
+    whole: Option<String>,
+}
+
+/// What a change of rules has done.
+pub(super) struct Outcome {
+    pub(super) set: Vec<InForce>,
+    /// What else the operator should know.
+    pub(super) notes: Vec<String>,
 }
 
 impl InForce {
     /// Returns a rule that the change has left.
     pub(super) fn kept(rule: Listed) -> Self {
-        Self { rule, replaced: Vec::new(), is_kept: true }
+        Self { rule, replaced: Vec::new(), is_kept: true, whole: None }
     }
 }
 
 /// Sets rules, all or none.
 pub(crate) fn set(instance: &mut Instance, requests: Vec<Request>, force: bool) -> Result<Vec<InForce>, Error> {
-    let replaced = ssh::change(instance, &request::change(&requests, force), force, &mut |_| {})?.replaced;
+    Ok(set_shared(instance, requests, force, Sharing::default())?.set)
+}
+
+/// Does so, and shares the rules *deny* with others. Where bans fill a prefix, it is banned as a whole.
+pub(super) fn set_shared(
+    instance: &mut Instance,
+    requests: Vec<Request>,
+    force: bool,
+    sharing: Sharing,
+) -> Result<Outcome, Error> {
+    let change = batch::Change { sharing, ..request::change(&requests, force) };
+    let (changed, wholes) = filled::change(instance, &change, force, &mut |_| {})?;
+    let notes = notes(instance, &changed, &wholes);
+    let replaced = changed.replaced;
     let rules = requests.into_iter().map(|Request { target, spec, life, .. }| {
         let replaced = replaced.iter().filter(|rule| rule.target == target).cloned().collect();
         // A short life can be over by now.
         let rule = list::get(&instance.tables, target)?.unwrap_or_else(|| Listed::set(target, spec, life));
-        Ok(InForce { rule, replaced, is_kept: false })
+        let whole = wholes.iter().find(|whole| whole.requested.contains(&target));
+        let whole = whole.map(|whole| whole.target.sources.to_string());
+        Ok(InForce { rule, replaced, is_kept: false, whole })
     });
-    rules.collect()
+    Ok(Outcome { set: rules.collect::<Result<_, Error>>()?, notes })
+}
+
+/// Returns what else a change has done, in words. What it has banned as a whole is recorded as a change, too.
+pub(super) fn notes(instance: &Instance, changed: &batch::Changed, wholes: &[Whole]) -> Vec<String> {
+    let mut notes: Vec<String> = wholes.iter().map(Whole::text).collect();
+    for whole in wholes.iter().filter(|whole| whole.bans.is_some()) {
+        // The bans themselves are in force.
+        let _ = changes::record_as_operator(instance.pins(), &whole.text());
+    }
+    if changed.forgotten != 0 {
+        notes.push(format!("a rule has at most {MOST_OWNERS} owners: the one that would end first is forgotten"));
+    }
+    if changed.uncommented != 0 {
+        notes.push(format!("{COMMENTS_MAX} rules have a comment, the maximum: the rule acts without its comment"));
+    }
+    notes
 }
 
 /// Returns the rule in force, its end and what it has replaced, in a line. Also whether it is as requested and has
@@ -76,6 +122,7 @@ pub(crate) fn line(set: &InForce, text: &str, life: Option<Duration>) -> (String
 pub(crate) fn print<R: Serialize>(
     instance: &Instance,
     set: &[InForce],
+    (cuts, notes): (&Cuts, &[String]),
     row: fn(&Listed) -> R,
     text: &dyn Fn(&Listed) -> String,
     life: Option<Duration>,
@@ -83,17 +130,24 @@ pub(crate) fn print<R: Serialize>(
 ) -> Result<Answer> {
     let changes: Vec<Change<R>> = set
         .iter()
-        .map(|set| Change::of(row(&set.rule), &set.rule, &set.replaced, life.filter(|_| !set.is_kept)))
+        .map(|set| Change {
+            given: cuts.written(set.rule.target.sources),
+            whole: set.whole.clone(),
+            notes: notes.to_vec(),
+            ..Change::of(row(&set.rule), &set.rule, &set.replaced, life.filter(|_| !set.is_kept))
+        })
         .collect();
     let hints = |rule: &Listed| Ok([around(instance, rule)?, exceptions(instance, rule)?].concat());
     let hints = set.iter().map(|set| hints(&set.rule)).collect::<Result<Vec<_>>>()?;
     let is_attached = !instance.attachments.is_empty();
     let is_of_file = set.iter().any(|set| set.replaced.iter().any(|rule| rule.origin == CONFIG));
     output.print_each(&changes, |out| {
+        cuts.write(out)?;
         for ((InForce { rule, .. }, change), hints) in set.iter().zip(&changes).zip(&hints) {
             writeln!(out, "{}: {}{}", rule.target, text(rule), change.end)?;
             hints.iter().try_for_each(|hint| writeln!(out, "{hint}"))?;
         }
+        notes.iter().try_for_each(|note| writeln!(out, "  {note}"))?;
         if !is_attached {
             writeln!(out, "{NOT_ATTACHED}")?;
         }
@@ -111,6 +165,15 @@ struct Change<R> {
     #[serde(flatten)]
     rule: R,
     replaced: Option<String>,
+    /// The argument, if bits of its address beyond the prefix were cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    given: Option<String>,
+    /// The prefix that is banned as a whole instead. Absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole: Option<String>,
+    /// What else the command has done. Absent if there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
     /// When it expires and what it has replaced, for the end of a line.
     #[serde(skip)]
     end: String,
@@ -128,21 +191,37 @@ impl<R> Change<R> {
         let replaced = (!all.is_empty()).then(|| all.join("; "));
         let covers = set.covers.as_ref().map(|covered| write::spec(&covered.spec));
         let mut end = match (life, set.expires_in) {
-            (Some(_), None) => ", without an end as before".to_owned(),
-            (life, left) => expiry_text(life.or(left)),
+            (Some(life), None) if !is_endless(life) || !set.owners.is_empty() => {
+                ", without an end as before".to_owned()
+            }
+            // What one owner has requested is not the end of the rule.
+            (life, left) => expiry_text(if set.owners.is_empty() { life.or(left) } else { left }),
         };
         if let Some(covers) = &covers {
             end += &format!(", then {covers} again");
         }
-        if let Some(comment) = &set.comment {
-            end += &format!(", comment {comment:?}");
+        match (&set.comment, set.owners.is_empty()) {
+            (_, false) => end += &format!(", owners {}", owners(set)),
+            (Some(comment), true) => end += &format!(", comment {comment:?}"),
+            (None, true) => {}
         }
         match &replaced {
             Some(replaced) if Some(replaced) != covers.as_ref() => end += &format!(" (replaced: {replaced})"),
             _ => {}
         }
-        Self { rule, replaced, end }
+        Self { rule, replaced, given: None, whole: None, notes: Vec::new(), end }
     }
+}
+
+/// Returns the owners of a rule, in words.
+fn owners(rule: &Listed) -> String {
+    let own = (rule.comment.as_deref(), None);
+    let further = rule.owners.iter().map(|owner| (owner.comment.as_deref(), owner.expires_in));
+    let text = |(comment, left): (Option<&str>, Option<Duration>)| {
+        let comment = comment.map_or_else(|| "no comment".to_owned(), |comment| format!("{comment:?}"));
+        comment + &left.map_or_else(String::new, |left| format!(" (in {})", units::write_duration(left)))
+    };
+    [own].into_iter().chain(further).map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns what a rule was before one with this spec took its place. The end is named if only that differs, and for a ban.
@@ -153,7 +232,16 @@ pub(crate) fn before(rule: &Listed, after: &RuleSpec) -> String {
 
 /// Returns when a rule expires, for the end of a line.
 pub(crate) fn expiry_text(life: Option<Duration>) -> String {
-    life.map_or_else(String::new, |life| format!(", expires in {}", units::write_duration(life)))
+    let text = |life| match is_endless(life) {
+        true => ", without an end: --for is longer than 584 years".to_owned(),
+        false => format!(", expires in {}", units::write_duration(life)),
+    };
+    life.map_or_else(String::new, text)
+}
+
+/// Returns whether a rule that lasts so long has no end.
+fn is_endless(life: Duration) -> bool {
+    batch::change::end(Some(life)) == NEVER
 }
 
 /// Prints that there is nothing to delete. The messages are a list if several rules were named. The answer is negative,

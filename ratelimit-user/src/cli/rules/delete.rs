@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_base::text::units;
 use ratelimit_common::rules::rule::{CONFIG, CROWDSEC, FLEET};
 use ratelimit_daemon::{edits::deletion::deletion, ssh};
 use ratelimit_dataplane::{
@@ -10,7 +11,7 @@ use ratelimit_dataplane::{
     lists::listing,
     rules::{
         batch::Change,
-        list,
+        list::{self, around},
         target::{Sources, Target},
     },
 };
@@ -19,6 +20,7 @@ use serde::Serialize;
 use super::{
     change::{self, other_rules},
     delete_many::Rules,
+    sources_argument::Cuts,
 };
 use crate::cli::print::{answer::Answer, hint, output::Output};
 
@@ -30,12 +32,15 @@ pub(crate) struct Deleted {
     /// Why nothing was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
+    /// The argument, if bits of its address beyond the prefix were cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) given: Option<String>,
 }
 
 impl Deleted {
     /// Returns the deleted rule of this name.
     pub(crate) fn of(name: &impl ToString) -> Self {
-        Self { deleted: Some(name.to_string()), message: None }
+        Self { deleted: Some(name.to_string()), message: None, given: None }
     }
 }
 
@@ -52,21 +57,29 @@ fn of_others(instance: &Instance, target: Target) -> Result<String> {
 }
 
 /// Deletes the rule of each target, all or none. `done` says what has happened to it.
-pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &Path, output: Output) -> Result<Answer> {
+pub(super) fn delete(
+    rules: &Rules<'_>,
+    targets: &[Target],
+    cuts: &Cuts,
+    done: &str,
+    pins: &Path,
+    output: Output,
+) -> Result<Answer> {
     let mut instance = Instance::open(pins)?;
     let (mut change, mut rows, mut lines) = (Change::default(), Vec::new(), Vec::new());
     let mut is_of_file = false;
     for target in targets {
         let is_banned = rules.lifts_bans && list::ban(&instance.tables, *target)?.is_some();
         let found = list::get(&instance.tables, *target)?;
-        match found.as_ref().and_then(|rule| deletion(rule, rules.matches)) {
+        match found.as_ref().and_then(|rule| deletion(rule, rules.matches, rules.owner.as_ref())) {
             Some((deletion, then)) => {
                 is_of_file |= found.is_some_and(|rule| match &rule.covers {
                     Some(covered) if deletion.deleted.is_empty() => covered.origin == CONFIG,
-                    _ => rule.origin == CONFIG,
+                    _ => rule.origin == CONFIG && rules.meant_alone(&rule),
                 });
                 change.deleted.extend(deletion.deleted);
                 change.deleted_below.extend(deletion.deleted_below);
+                change.ended.extend(deletion.ended);
                 lines.push(format!("{target}: {done}{then}"));
                 rows.push(Deleted::of(target));
             }
@@ -78,11 +91,19 @@ pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &P
             None => {
                 let others = other_rules(&instance, *target, found)?;
                 let listed = if rules.lifts_bans { of_others(&instance, *target)? } else { String::new() };
-                let message = format!("{target} has no {}{others}{listed}", rules.name);
+                let whole = around::filled_around(&instance.tables, *target)?.map(|(whole, left)| {
+                    let left = units::write_duration(left);
+                    format!(": bans have filled {whole}, which is banned as a whole for {left} (`ratelimit deny del {whole}` ends that)")
+                });
+                let whole = whole.unwrap_or_default();
+                let message = format!("{target} has no {}{others}{listed}{whole}", rules.name);
                 lines.push(message.clone());
-                rows.push(Deleted { deleted: None, message: Some(message) });
+                rows.push(Deleted { deleted: None, message: Some(message), given: None });
             }
         }
+    }
+    for (row, target) in rows.iter_mut().zip(targets) {
+        row.given = cuts.written(target.sources);
     }
     let mut missing: Vec<String> = rows.iter().filter_map(|row| row.message.clone()).collect();
     if !missing.is_empty() && !rules.if_exists {
@@ -95,6 +116,7 @@ pub(super) fn delete(rules: &Rules<'_>, targets: &[Target], done: &str, pins: &P
         ssh::change(&mut instance, &change, rules.force, &mut |_| {})?;
     }
     output.print_each(&rows, |out| {
+        cuts.write(out)?;
         lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         if is_of_file { hint::of_file(out, pins) } else { Ok(()) }
     })?;

@@ -30,9 +30,10 @@ pub(super) fn delete(rules: &Rules<'_>, service: Option<Service>, pins: &Path, o
             continue;
         }
         let below = rule.covers.as_ref().filter(|below| (rules.matches)(&below.spec, below.comment.as_deref()));
-        if (rules.matches)(&rule.spec, rule.comment.as_deref()) {
+        if rules.meant(&rule) {
             change.deleted.push(rule.target);
-            is_of_file |= rule.origin == CONFIG;
+            change.ended.extend(rules.owner.map(|owner| (rule.target, owner)));
+            is_of_file |= rule.origin == CONFIG && rules.meant_alone(&rule);
         } else if let Some(below) = below {
             change.deleted_below.push(rule.target);
             is_of_file |= below.origin == CONFIG;

@@ -6,7 +6,10 @@ use anyhow::Result;
 use ratelimit_base::text::feed::Bad;
 use ratelimit_common::{
     identity::service::Service,
-    rules::rule::{BANNED, CONFIG},
+    rules::{
+        comment::Comment,
+        rule::{BANNED, CONFIG},
+    },
 };
 use ratelimit_daemon::{edits::deletion::Matches, ssh};
 use ratelimit_dataplane::{
@@ -22,7 +25,7 @@ use serde::Serialize;
 use super::{
     change::rules_text,
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
-    lines::{self, Nested},
+    lines::{self, Nested, Passed},
 };
 use crate::cli::print::{
     answer::Answer,
@@ -42,8 +45,23 @@ pub(crate) struct Rules<'a> {
     pub(crate) name: &'a str,
     /// Returns whether a rule with this comment is such a rule.
     pub(crate) matches: Matches<'a>,
+    /// The owner whose rules *deny* end. None ends them for all owners.
+    pub(crate) owner: Option<Comment>,
     /// Whether the ban of a source without such a rule is lifted instead.
     pub(crate) lifts_bans: bool,
+}
+
+impl Rules<'_> {
+    /// Returns whether a rule in force is such a rule, or one of its owners has it.
+    pub(super) fn meant(&self, rule: &Listed) -> bool {
+        let has = |comment: Option<&str>| (self.matches)(&rule.spec, comment);
+        has(rule.comment.as_deref()) || rule.owners.iter().any(|owner| has(owner.comment.as_deref()))
+    }
+
+    /// Returns whether a rule is meant as a whole, or its first owner is.
+    pub(super) fn meant_alone(&self, rule: &Listed) -> bool {
+        (self.matches)(&rule.spec, rule.comment.as_deref())
+    }
 }
 
 /// The number of deleted rules, and of skipped lines.
@@ -55,7 +73,7 @@ pub(super) struct Deleted {
 
 /// Reads the prefixes and deletes the rule of each of them, all or none.
 pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<Answer> {
-    let (prefixes, skipped) = lines::prefixes(Nested::Good, rules.skip_bad)?;
+    let (prefixes, Passed { skipped, .. }) = lines::prefixes(Nested::Good, rules.skip_bad)?;
     if prefixes.is_empty() {
         return nothing(output, NO_ADDRESS);
     }
@@ -70,9 +88,10 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
             let covered = rule.covers.as_ref();
             covered.is_some_and(|covered| (rules.matches)(&covered.spec, covered.comment.as_deref()))
         };
-        if has(&|rule| (rules.matches)(&rule.spec, rule.comment.as_deref())) {
-            is_of_file |= has(&|rule| rule.origin == CONFIG);
+        if has(&|rule| rules.meant(rule)) {
+            is_of_file |= has(&|rule| rule.origin == CONFIG && rules.meant_alone(rule));
             change.deleted.push(target);
+            change.ended.extend(rules.owner.map(|owner| (target, owner)));
         } else if has(&covers) {
             is_of_file |= has(&|rule| rule.covers.as_ref().is_some_and(|covered| covered.origin == CONFIG));
             change.deleted_below.push(target);

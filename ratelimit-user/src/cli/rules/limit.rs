@@ -97,18 +97,18 @@ pub(crate) fn run(command: &Command, pins: &Path, output: Output) -> Result<Answ
             let (comment, replace, force) = (*comment, *replace, *force);
             let setting = Setting { rates, service: of(*service), end: *end, comment, replace, force };
             match listed(sources, *skip_bad)? {
-                Some(sources) => setting.each(&sources, pins, output),
+                Some((sources, cuts)) => setting.each(&sources, &cuts, pins, output),
                 None => setting.many(*skip_bad, pins, output),
             }
         }
         Command::Del { sources, service, force, skip_bad, if_exists } => {
             let (service, force, skip_bad, if_exists) = (of(*service), *force, *skip_bad, *if_exists);
             let (name, matches) = ("limit", &|spec: &RuleSpec, _: Option<&str>| is_limit(spec));
-            let rules = Rules { service, force, skip_bad, if_exists, name, matches, lifts_bans: false };
+            let rules = Rules { service, force, skip_bad, if_exists, name, matches, owner: None, lifts_bans: false };
             match listed(sources, skip_bad)? {
-                Some(sources) => {
+                Some((sources, cuts)) => {
                     let targets: Vec<_> = sources.iter().map(|sources| Target::from(*sources).of(service)).collect();
-                    delete::delete(&rules, &targets, "limit deleted", pins, output)
+                    delete::delete(&rules, &targets, &cuts, "limit deleted", pins, output)
                 }
                 None => delete_many::delete(&rules, pins, output),
             }

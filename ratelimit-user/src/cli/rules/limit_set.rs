@@ -21,6 +21,7 @@ use super::{
     change,
     limit_row::Row,
     set_many::{self, Fresh},
+    sources_argument::Cuts,
 };
 use crate::cli::print::{answer::Answer, output::Output};
 
@@ -29,7 +30,7 @@ const ANEW: &str = "--replace";
 
 /// Reads a duration, or `never`.
 pub(super) fn end(text: &str) -> Result<End, UnitError> {
-    if text == "never" { Ok(End::Never) } else { units::duration(text).map(End::After) }
+    if text == "never" { Ok(End::Never) } else { units::lifetime(text).map(End::After) }
 }
 
 /// What all the limits have in common.
@@ -44,7 +45,7 @@ pub(super) struct Setting<'a> {
 
 impl Setting<'_> {
     /// Sets the limit of each of these sources, all or none.
-    pub(super) fn each(&self, sources: &[Sources], pins: &Path, output: Output) -> Result<Answer> {
+    pub(super) fn each(&self, sources: &[Sources], cuts: &Cuts, pins: &Path, output: Output) -> Result<Answer> {
         let targets: Vec<Target> = sources.iter().map(|sources| Target::from(*sources).of(self.service)).collect();
         // What is not valid for any limit needs no instance.
         if self.replace || !self.changes_some() {
@@ -65,7 +66,7 @@ impl Setting<'_> {
             requests.push(wish.request(*target, existing.as_ref())?);
         }
         let set = change::set(&mut instance, requests, self.force)?;
-        change::print(&instance, &set, Row::of, &|rule| write::limit(&rule.spec), wish.life(), output)
+        change::print(&instance, &set, (cuts, &[]), Row::of, &|rule| write::limit(&rule.spec), wish.life(), output)
     }
 
     /// Sets the limit of each prefix on standard input, all or none.

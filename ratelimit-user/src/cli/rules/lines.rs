@@ -28,9 +28,27 @@ pub(crate) enum Nested {
 /// A prefix and its line.
 pub(crate) type Line = (Prefix, usize);
 
-/// Reads the prefixes on standard input. Prints each problem, and returns how many lines were skipped.
-pub(crate) fn prefixes(nested: Nested, skip_bad: bool) -> Result<(Vec<Line>, usize)> {
-    let (prefixes, bad) = read(io::stdin().lock(), nested)?;
+/// Lines that were not taken as they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passed {
+    /// Lines that were skipped.
+    pub(crate) skipped: usize,
+    /// Lines with bits of an address beyond its prefix, which were cut.
+    pub(crate) cut: usize,
+}
+
+/// What standard input has.
+struct Lines {
+    prefixes: Vec<Line>,
+    bad: Vec<Bad>,
+    /// The first lines that were cut.
+    cut: Vec<Bad>,
+    cuts: usize,
+}
+
+/// Reads the prefixes on standard input. Prints each problem, and what was cut.
+pub(crate) fn prefixes(nested: Nested, skip_bad: bool) -> Result<(Vec<Line>, Passed)> {
+    let Lines { prefixes, bad, cut, cuts } = read(io::stdin().lock(), nested)?;
     report(bad.iter())?;
     if !bad.is_empty() && !skip_bad {
         // A range has several prefixes, and a line can be bad for several of them.
@@ -43,7 +61,11 @@ pub(crate) fn prefixes(nested: Nested, skip_bad: bool) -> Result<(Vec<Line>, usi
             count(bad.union(&good).count(), "line")
         );
     }
-    Ok((prefixes, bad.len()))
+    report(cut.iter())?;
+    if let Some(more) = cuts.checked_sub(cut.len()).filter(|more| *more != 0) {
+        writeln!(io::stderr(), "ratelimit: and {} more with bits beyond the prefix", count(more, "line"))?;
+    }
+    Ok((prefixes, Passed { skipped: bad.len(), cut: cuts }))
 }
 
 /// Prints one line for each of the first problems.
@@ -66,8 +88,8 @@ pub(crate) fn report_in<'b>(file: &str, mut bad: impl Iterator<Item = &'b Bad>) 
 }
 
 /// Returns the prefixes in order, and the lines that are invalid or repeat another line.
-fn read(input: impl BufRead, nested: Nested) -> Result<(Vec<Line>, Vec<Bad>)> {
-    let Feed { prefixes: mut found, mut bad } = feed::read(input).context("standard input")?;
+fn read(input: impl BufRead, nested: Nested) -> Result<Lines> {
+    let Feed { prefixes: mut found, mut bad, cut, cuts } = feed::read(input).context("standard input")?;
     // After sorting, prefixes inside another prefix directly follow it.
     found.sort_unstable();
     let mut prefixes: Vec<(Prefix, usize)> = Vec::with_capacity(found.len());
@@ -88,7 +110,7 @@ fn read(input: impl BufRead, nested: Nested) -> Result<(Vec<Line>, Vec<Bad>)> {
         }
     }
     bad.sort_unstable_by_key(|bad| bad.line);
-    Ok((prefixes, bad))
+    Ok(Lines { prefixes, bad, cut, cuts })
 }
 
 #[cfg(test)]
@@ -96,7 +118,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &str, nested: Nested) -> (Vec<String>, Vec<String>) {
-        let (prefixes, bad) = read(text.as_bytes(), nested).unwrap();
+        let Lines { prefixes, bad, .. } = read(text.as_bytes(), nested).unwrap();
         let bad = bad.into_iter().map(|bad| format!("{}: {}", bad.line, bad.why)).collect();
         (prefixes.iter().map(|(prefix, _)| prefix.to_string()).collect(), bad)
     }

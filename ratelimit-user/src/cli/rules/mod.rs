@@ -14,4 +14,4 @@ mod limit_row;
 mod limit_set;
 pub(crate) mod lines;
 mod set_many;
-mod sources_argument;
+pub(super) mod sources_argument;

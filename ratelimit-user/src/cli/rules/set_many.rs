@@ -16,7 +16,10 @@ use ratelimit_common::{
         rule::{APPLICATION, BANNED, COMMAND},
     },
 };
-use ratelimit_daemon::{edits::request::Request, limit::write, ssh};
+use ratelimit_daemon::{
+    edits::{filled, request::Request},
+    limit::write,
+};
 use ratelimit_dataplane::{
     Error, Instance,
     error::Overruled,
@@ -30,9 +33,9 @@ use ratelimit_dataplane::{
 use serde::Serialize;
 
 use super::{
-    change::{before, expiry_text},
+    change::{before, expiry_text, notes},
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
-    lines::{self, Line, Nested},
+    lines::{self, Line, Nested, Passed},
 };
 use crate::cli::print::{
     answer::Answer,
@@ -80,6 +83,18 @@ struct Set {
     /// The rules that have kept something of the limit before.
     kept: Vec<Named>,
     skipped: usize,
+    /// Lines with bits of an address beyond its prefix, which were cut. Absent if there are none.
+    #[serde(skip_serializing_if = "is_none")]
+    cut: usize,
+    /// What else the command has done. Absent if there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+/// Returns whether a number is 0.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_none(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A rule in words.
@@ -110,7 +125,7 @@ impl Named {
 
 /// Reads the prefixes and sets the rule for each of them, all or none.
 pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer> {
-    let (mut prefixes, mut skipped) = lines::prefixes(Nested::Bad, rule.skip_bad)?;
+    let (mut prefixes, Passed { mut skipped, cut }) = lines::prefixes(Nested::Bad, rule.skip_bad)?;
     if prefixes.is_empty() {
         return nothing(output, NO_ADDRESS);
     }
@@ -137,7 +152,7 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
         request = rule.requests(&prefixes, &existing).0;
         outcome = apply(&mut instance, &request.change, rule.force);
     }
-    let Changed { replaced, lasting } = outcome?;
+    let (Changed { replaced, lasting, .. }, notes) = outcome?;
     // Most lists replace nothing.
     let rules = if replaced.is_empty() { &[] } else { request.change.rules.as_slice() };
     let specs: HashMap<Target, &RuleSpec> =
@@ -145,7 +160,7 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
     let before =
         |rule: &Listed| specs.get(&rule.target).map_or_else(|| write::spec(&rule.spec), |after| before(rule, after));
     let replaced = replaced.iter().map(|rule| Named::of(rule.target, before(rule))).collect();
-    let set = Set { set: request.change.rules.len(), lasting, replaced, kept: request.kept, skipped };
+    let set = Set { set: request.change.rules.len(), lasting, replaced, kept: request.kept, skipped, cut, notes };
     output.print(&set, |out| {
         let life = expiry_text(rule.life);
         let replaced = match set.replaced.len() {
@@ -162,6 +177,7 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
         };
         let text = format!("{life}{lasting}{kept}{replaced}{}", skipped_text(skipped));
         writeln!(out, "{}: {}{text}", count(set.set, "rule"), rule.text)?;
+        set.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))?;
         Named::write(&set.kept, "", out)?;
         Named::write(&set.replaced, "was ", out)
     })?;
@@ -253,9 +269,11 @@ impl Rule<'_> {
     }
 }
 
-fn apply(instance: &mut Instance, change: &Change, force: bool) -> Result<Changed, Error> {
+fn apply(instance: &mut Instance, change: &Change, force: bool) -> Result<(Changed, Vec<String>), Error> {
     let bar = bar(change.rules.len());
-    let outcome = ssh::change(instance, change, force, &mut |done| bar.set_position(done as u64));
+    let outcome = filled::change(instance, change, force, &mut |done| bar.set_position(done as u64));
     bar.finish_and_clear();
-    outcome
+    let (changed, wholes) = outcome?;
+    let notes = notes(instance, &changed, &wholes);
+    Ok((changed, notes))
 }

@@ -29,10 +29,13 @@ use ratelimit_dataplane::{
     tables::open::Tables,
 };
 
-use crate::cli::print::{
-    answer::Answer,
-    output::Output,
-    source_row::{self, Describe, PerSecond, Row},
+use crate::cli::{
+    print::{
+        answer::Answer,
+        output::Output,
+        source_row::{self, Describe, PerSecond, Row},
+    },
+    rules::sources_argument::Given,
 };
 
 /// How many sources the text shows if no number is given.
@@ -42,7 +45,7 @@ const FEW: usize = 20;
 pub(crate) struct Arguments {
     /// Only sources within this prefix, or the source of this address
     #[arg(value_name = "PREFIX")]
-    prefix: Option<Prefix>,
+    prefix: Option<Given<Prefix>>,
     /// Only packets of this service, as `ratelimit limit list` names it; `any` for those of services without rules
     #[arg(long, value_name = "PROTO[/PORT]|any", value_parser = service_or_any)]
     service: Option<ServiceName>,
@@ -70,6 +73,7 @@ fn service_or_any(text: &str) -> Result<ServiceName, ServiceError> {
 
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
+    arguments.prefix.iter().try_for_each(Given::say_cut)?;
     let instance = Instance::open(pins)?;
     let (found, rows) = read(arguments, &instance.tables, output.json)?;
     // A slow reader must not keep other commands waiting for the lock.
@@ -92,7 +96,7 @@ fn read(arguments: &Arguments, tables: &Tables, is_complete: bool) -> Result<(Fo
     let describe = Describe::with(tables)?;
     let is_wanted = |source: &Source| {
         let prefix = Prefix::of(source, source.prefix);
-        arguments.prefix.is_none_or(|wanted| wanted.contains(&prefix) || prefix.contains(&wanted))
+        arguments.prefix.is_none_or(|wanted| wanted.value.contains(&prefix) || prefix.contains(&wanted.value))
             && arguments.service.is_none_or(|wanted| describe.service(source) == wanted)
     };
     let rank = |source: &Source, bucket: &Bucket| {

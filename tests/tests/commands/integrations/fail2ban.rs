@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 /// The folder of fail2ban in the sandbox's own `/run`, which ends with the sandbox.
 const FOLDER: &str = "/run/fail2ban";
 
-/// A fail2ban with one jail, `web`, which bans after two lines in its log.
+/// A fail2ban with the jail `web`, which bans after two lines in its log, and three that commands fill: `long` and `short`
+/// ban for an hour and for ten minutes, and `net` bans the /64 of an IPv6 address.
 struct Fail2ban<'a> {
     sandbox: &'a Sandbox,
     ratelimit: &'a Ratelimit<'a>,
@@ -28,8 +29,21 @@ impl<'a> Fail2ban<'a> {
         let action = fs::read_to_string(repository.join("dist/fail2ban/ratelimit.conf")).unwrap();
         let program = ratelimit.command("").get_program().to_str().unwrap().to_owned();
         let action = action.replace("ratelimit = ratelimit ", &format!("ratelimit = {program} "));
+        let networks =
+            action.replace("deny add <ip> ", "deny add <ip>/64 ").replace("deny del <ip> ", "deny del <ip>/64 ");
+        let jail = |name: &str, time: &str, action: &str| {
+            format!(
+                "[{name}]\nenabled = true\nfilter = web\nbackend = polling\nlogpath = {FOLDER}/idle.log\nmaxretry = 2\nbantime = {time}\naction = {action}\n"
+            )
+        };
+        let further = [
+            jail("long", "1h", "ratelimit"),
+            jail("short", "10m", "ratelimit"),
+            jail("net", "999999999999", "networks"),
+        ];
         let files = [
             ("action.d/ratelimit.conf", action),
+            ("action.d/networks.conf", networks),
             (
                 "filter.d/web.conf",
                 "[Definition]\ndatepattern = {^LN-BEG}EPOCH\nfailregex = ^\\s*refused <HOST>$\n".to_owned(),
@@ -47,9 +61,10 @@ impl<'a> Fail2ban<'a> {
                 format!(
                     "[web]\nenabled = true\nfilter = web\nbackend = polling\nlogpath = {FOLDER}/web.log\n\
                 maxretry = 2\nusedns = no\nignoreself = false\nfindtime = 1h\nbantime = 1h\naction = ratelimit\n"
-                ),
+                ) + &further.concat(),
             ),
             ("web.log", String::new()),
+            ("idle.log", String::new()),
         ];
         sandbox.victim(|| {
             for (name, text) in &files {
@@ -156,5 +171,44 @@ fn fail2ban_bans_and_unbans_at_the_card_and_leaves_rules_of_the_operator() {
     fail2ban.offend("10.9.0.88");
     fail2ban.wait("no error", || fail2ban.log().contains("ERROR"));
     assert_eq!(ratelimit.json("allow list")[0]["source"], json!("10.9.0.88"));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn an_address_in_two_jails_is_denied_until_both_have_ended_its_ban() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let fail2ban = Fail2ban::start(&sandbox, &ratelimit);
+    for (first, second) in [("long", "short"), ("short", "long")] {
+        fail2ban.client("set long banip 203.0.113.7");
+        fail2ban.client("set short banip 203.0.113.7");
+        fail2ban.wait("one jail", || ratelimit.json("deny list")[0]["owners"][0]["comment"] == "fail2ban short");
+        let rules = fail2ban.denied(&["203.0.113.7"]);
+        assert_eq!(rules[0]["comment"], "fail2ban long");
+        fail2ban.client(&format!("set {first} unbanip 203.0.113.7"));
+        let rules = fail2ban.denied(&["203.0.113.7"]);
+        assert_eq!((&rules[0]["comment"], &rules[0]["owners"]), (&json!(format!("fail2ban {second}")), &Value::Null));
+        let left = rules[0]["expires_in_seconds"].as_u64().unwrap();
+        assert!(if second == "long" { left > 3_500 } else { left <= 600 }, "{rules}");
+        fail2ban.client(&format!("set {second} unbanip 203.0.113.7"));
+        fail2ban.denied(&[]);
+    }
+    // Users ban the network of an attacker, for longer than can be counted.
+    fail2ban.client("set net banip 2001:db8:7::99");
+    let rules = fail2ban.denied(&["2001:db8:7::/64"]);
+    assert_eq!(rules[0]["expires_in_seconds"], Value::Null);
+    fail2ban.client("set net unbanip 2001:db8:7::99");
+    fail2ban.denied(&[]);
+    // An attacker who rotates addresses fills a network.
+    for host in 1..=20 {
+        fail2ban.client(&format!("set short banip 2001:db8:8::{host:x}"));
+    }
+    fail2ban.denied(&["2001:db8:8::/64"]);
+    fail2ban.client("set short unbanip 2001:db8:8::3");
+    fail2ban.client("reload --restart --unban short");
+    fail2ban.denied(&[]);
+    let log = fail2ban.log();
+    assert!(!log.contains("ERROR"), "{log}");
     ratelimit.ok("detach --all");
 }

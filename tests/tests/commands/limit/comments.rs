@@ -1,6 +1,6 @@
 //! Comments of rules.
 
-use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox, stdin};
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox, stdin};
 use serde_json::{Value, json};
 
 /// Returns the comments in a list, by the order of its rules.
@@ -122,23 +122,38 @@ fn comments_of_a_file_are_kept_changed_and_saved() {
 }
 
 #[test]
-fn a_full_map_of_comments_refuses_and_changes_nothing() {
+fn a_full_map_of_comments_refuses_limits_and_no_ban() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
-    let hosts: String = (0..65_536u32).map(|n| format!("11.0.{}.{}\n", n >> 8, n & 255)).collect();
+    let hosts: String = (0..262_144u32).map(|n| format!("11.{}.{}.{}\n", n >> 16, n >> 8 & 255, n & 255)).collect();
     ratelimit.ok_with("deny add - --comment feed", &hosts);
     ratelimit.ok("deny add 10.0.0.1 10.0.0.2");
     let line = ratelimit.fails("limit set 10.0.0.1 10.0.0.2 10.0.0.3 --packets 5/s --comment more");
-    assert!(line.contains("65536 rules have a comment, the maximum: nothing was changed"), "{line}");
+    assert!(line.contains("262144 rules have a comment, the maximum: nothing was changed"), "{line}");
     assert_eq!(ratelimit.json("limit list"), json!([]));
     assert_eq!(comments(&ratelimit, "deny list")[..2], [None, None]);
+    // Packets can make other tools ban ever more addresses, so a ban acts without its comment.
+    for (words, input) in [
+        ("deny add 10.9.0.7 --for 1h --comment jail", None),
+        ("deny add - --for 1h --comment jail", Some("10.9.0.8\n10.9.0.9\n")),
+    ] {
+        let text = input.map_or_else(|| ratelimit.ok(words), |input| ratelimit.ok_with(words, input));
+        assert!(
+            text.ends_with("  262144 rules have a comment, the maximum: the rule acts without its comment\n"),
+            "{text}"
+        );
+    }
+    Flood::of(Frame::udp([10, 9, 0, 7], 9)).send(&sandbox, 1);
+    assert_eq!(ratelimit.json("status")["reasons"]["denied"]["packets"], 1);
+    ratelimit.ok("deny del 10.9.0.7 --comment jail --if-exists");
+    ratelimit.ok("deny del 10.9.0.7 10.9.0.8 10.9.0.9");
     ratelimit.ok_with("deny del -", "11.0.0.0\n");
     ratelimit.ok("deny add 10.0.0.1 --comment more");
     // Rules that repeat keep their comments. A list without the option replaces none.
-    assert_eq!(ratelimit.ok_with("deny add -", &hosts), "65536 rules: deny\n");
+    assert_eq!(ratelimit.ok_with("deny add -", &hosts), "262144 rules: deny\n");
     let all = comments(&ratelimit, "deny list");
-    assert_eq!((all.len(), all.iter().filter(|comment| comment.is_some()).count()), (65_538, 65_536));
+    assert_eq!((all.len(), all.iter().filter(|comment| comment.is_some()).count()), (262_146, 262_144));
     ratelimit.ok("detach --all");
 }
 
@@ -202,9 +217,10 @@ fn a_longer_rule_deny_can_be_kept() {
     assert_eq!(comments(&ratelimit, "deny list"), [jail(), None, jail(), jail()]);
     let kept = ratelimit.json("deny add 10.0.0.1 10.0.0.5 --keep-longer --for 1d");
     let seen = |row: &Value| (row["source"].clone(), row["expires_in_seconds"].is_null(), row["replaced"].is_null());
-    assert_eq!([seen(&kept[0]), seen(&kept[1])], [(json!("10.0.0.5"), false, true), (json!("10.0.0.1"), true, true)]);
-    let text = ratelimit.ok("deny add 10.0.0.1 --keep-longer --for 1d");
-    assert_eq!(text, "10.0.0.1: deny, comment \"jail\"\n");
+    assert_eq!([seen(&kept[0]), seen(&kept[1])], [(json!("10.0.0.1"), true, true), (json!("10.0.0.5"), false, true)]);
+    // The operator who gave no comment keeps the longer end of two, too.
+    let text = ratelimit.ok("deny add 10.0.0.1 --keep-longer --for 1m");
+    assert!(text.starts_with("10.0.0.1: deny, owners \"jail\", no comment (in 23h"), "{text}");
     assert!(ratelimit.fails("deny add - --keep-longer").contains("--keep-longer needs prefixes as arguments"));
     ratelimit.ok("detach --all");
 }

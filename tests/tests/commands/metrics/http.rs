@@ -1,6 +1,7 @@
 //! HTTP requests to the daemon: authentication, errors and slow clients.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{self, Read as _, Write as _},
     net::TcpStream,
@@ -236,6 +237,32 @@ fn sources_are_exported_only_if_the_file_enables_them() {
     folder.write(&format!("{text}[metrics]\nsources = 1000\n"));
     daemon.line();
     assert_eq!(named().len(), 8);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+/// Prometheus keeps each time series long after its source is gone.
+#[test]
+fn rotating_sources_make_no_more_time_series_than_the_key_says() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let text = format!("{FILE}[settings]\nfront = false\n[service.\"udp/9\"]\npackets = \"1/h\"\nburst = 2\n");
+    let daemon = start(&sandbox, &ratelimit, &folder, &format!("{text}[metrics]\nsources = 5\n"));
+    let mut all = BTreeSet::new();
+    for reading in 0..12u8 {
+        // Each time, other sources are the worst.
+        for host in 1..=5 {
+            Flood::of(Frame::udp([10, 8, reading, host], 9)).send(&sandbox, 10 + 5 * u64::from(reading));
+        }
+        let names = scrape(&ratelimit).into_keys().filter(|name| name.starts_with("ratelimit_source_"));
+        let names: Vec<_> = names.collect();
+        assert!(names.len() <= 5 * 4, "{names:?}");
+        all.extend(names);
+    }
+    // One more source can have got a name meanwhile, if the readings took twelve minutes.
+    assert_eq!(all.len(), 5 * 4, "{all:?}");
+    assert!(all.iter().all(|name| name.contains("source=\"10.8.0.")), "{all:?}");
     daemon.end();
     ratelimit.ok("detach --all");
 }

@@ -287,3 +287,47 @@ fn what_a_capture_or_a_file_lacks_is_said() {
     folder.write(&format!("{interfaces}[interface.eth1]\ncapacity = \"5000/s\"\n{policy}{list}"));
     assert_eq!(ratelimit.json(&words)["total"]["all"]["packets"], 50);
 }
+
+/// Zeroes in place of what was not captured would be other packets: a SYN without its flags is one of an open connection.
+#[test]
+fn packets_are_judged_only_if_what_the_rules_need_was_captured() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    let file = folder.add("syn.pcap", "");
+    let syns = |source: IpAddr| -> Vec<Sent> {
+        (0..200).map(|number| (number * 15_000_000, source, Frame::syn(source, 443).bytes())).collect()
+    };
+    let limits = "[default]\npackets = \"20/s\"\n";
+    let syn = format!("interfaces = []\n{limits}[service.tcp-syn]\npackets = \"10/s\"\n");
+    for (source, snaplens, ports) in
+        [("2001:db8:1::9", [128, 68, 67, 64, 54], 58), ("203.0.113.7", [128, 48, 47, 42, 34], 38)]
+    {
+        let packets = syns(source.parse().unwrap());
+        let judged = |config: &str, snaplen: usize| {
+            folder.write(config);
+            fs::write(&file, pcap(&packets, snaplen)).unwrap();
+            let report = replay(&ratelimit, &folder, &file);
+            let lost = report["without_headers"].as_u64().unwrap();
+            let notes = report["notes"].as_array().unwrap();
+            let says = notes.iter().any(|note| note.as_str().unwrap().contains("without headers that the rules need"));
+            assert_eq!(says, lost != 0, "{report}");
+            let [passed, dropped] = ["passed", "dropped"].map(|key| report["total"][key]["packets"].as_u64().unwrap());
+            assert_eq!(passed + dropped + lost, 200, "{report}");
+            (dropped, lost)
+        };
+        let of_syn = snaplens.map(|snaplen| judged(&syn, snaplen));
+        let all = judged(&syn, 256);
+        assert!(all.0 > 140 && all.1 == 0, "{source}: {all:?}");
+        assert_eq!(of_syn, [all, all, (0, 200), (0, 200), (0, 200)], "{source}");
+        // Without rules for services, only the addresses matter.
+        let plain = format!("interfaces = []\n{limits}");
+        let whole = judged(&plain, 128);
+        assert_eq!((judged(&plain, snaplens[4]), whole.1), (whole, 0), "{source}");
+        // Ports alone are enough for a rule of a port.
+        let port = format!("{plain}[service.\"tcp/443\"]\npackets = \"10/s\"\n");
+        let whole = judged(&port, 128);
+        assert_eq!([ports, ports - 1].map(|snaplen| judged(&port, snaplen)), [whole, (0, 200)], "{source}");
+        assert_ne!(whole.0, 0);
+    }
+}

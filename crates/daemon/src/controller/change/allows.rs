@@ -62,7 +62,7 @@ mod tests {
 
     fn in_force(source: &str, origin: u8) -> Listed {
         let (target, spec) = (source.parse().unwrap(), Arc::new(Policy::DENIED.into()));
-        Listed { target, spec, expires_in: None, origin, covers: None, comment: Some("why".into()) }
+        Listed { target, spec, expires_in: None, origin, covers: None, comment: Some("why".into()), owners: Vec::new() }
     }
 
     #[test]

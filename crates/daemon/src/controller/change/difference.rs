@@ -5,7 +5,10 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use ratelimit_common::rules::rule::{APPLICATION, BANNED, CONFIG, NEVER, SSH};
+use ratelimit_common::rules::{
+    comment::Comment,
+    rule::{APPLICATION, BANNED, CONFIG, NEVER, SSH},
+};
 use ratelimit_dataplane::{
     rules::{
         batch::{Change, RequestedRule},
@@ -97,9 +100,16 @@ pub fn difference(running: &[Listed], planned: &[Planned], now: SystemTime) -> D
     let of_file = |origin: u8| origin == CONFIG;
     let (gone, others): (Vec<&Listed>, _) = rules.into_values().partition(|rule| of_file(rule.origin));
     let below = others.into_iter().filter(|rule| rule.covers.as_ref().is_some_and(|covered| of_file(covered.origin)));
+    // A tool that denies the same source does so until its own end.
+    let shared = gone.iter().filter(|rule| !rule.owners.is_empty());
+    found.change.ended = shared.filter_map(|rule| Some((rule.target, comment_of(rule)?))).collect();
     found.change.deleted = sorted(gone.into_iter());
     found.change.deleted_below = sorted(below);
     found
+}
+
+fn comment_of(rule: &Listed) -> Option<Comment> {
+    Comment::new(rule.comment.as_deref().unwrap_or_default()).ok()
 }
 
 fn sorted<'r>(rules: impl Iterator<Item = &'r Listed>) -> Vec<Target> {
@@ -185,6 +195,7 @@ mod tests {
             origin,
             covers: None,
             comment: None,
+            owners: Vec::new(),
         }
     }
 

@@ -4,7 +4,10 @@ use std::{collections::HashMap, time::Duration};
 
 use ratelimit_common::{
     identity::service::Service,
-    rules::{comment::Comment, rule::NEVER},
+    rules::{
+        comment::{Comment, Owner},
+        rule::NEVER,
+    },
 };
 
 use crate::{
@@ -36,8 +39,14 @@ pub struct Change {
     pub comments: HashMap<Target, Comment>,
     /// Whether a rule that repeats the one in force keeps its comment where none is given.
     pub keeps_comments: bool,
+    /// What becomes of a rule *deny* without an end that has another comment, or none.
+    pub sharing: Sharing,
+    /// Further owners of the rules *deny* that it writes.
+    pub owners: HashMap<Target, Vec<Owner>>,
     /// Rules to delete. None of them is written. A rule that one of them covers takes its place.
     pub deleted: Vec<Target>,
+    /// The owner that ends, of deleted rules that others may have too. Without one here, all of them end.
+    pub ended: HashMap<Target, Comment>,
     /// Covered rules to delete. The rules that cover them stay.
     pub deleted_below: Vec<Target>,
     /// Sources whose ban is lifted. Their rules stay.
@@ -57,6 +66,10 @@ pub struct Changed {
     pub replaced: Vec<Listed>,
     /// Rules that were requested with an end and stay without one, because the same rule was there without one.
     pub lasting: usize,
+    /// Owners that were forgotten, because a rule has too many.
+    pub forgotten: usize,
+    /// Comments of rules with an end that were left out, because there are too many.
+    pub uncommented: usize,
 }
 
 /// Which rules *allow* of an operator a change does not overrule. A rule that allows, too, overrules none.
@@ -69,6 +82,18 @@ pub enum Protected {
     Replaced,
     /// These, and those for prefixes around its own.
     Around,
+}
+
+/// What becomes of a rule *deny* without an end if it is requested again without an end, and with another comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sharing {
+    /// It gets one more owner. If it has no comment, it gets this one.
+    #[default]
+    Named,
+    /// It gets one more owner, also beside an operator who gave no comment.
+    Any,
+    /// It gets the other comment.
+    Renamed,
 }
 
 /// Returns the end of a rule that expires after `life`, in nanoseconds of the monotonic clock.
@@ -103,6 +128,12 @@ impl Change {
     #[must_use]
     pub fn delete(target: Target) -> Self {
         Self { deleted: vec![target], ..Self::default() }
+    }
+
+    /// Ends the owner with this comment. The rule stays as long as it has others.
+    #[must_use]
+    pub fn end_owner(target: Target, comment: Comment) -> Self {
+        Self { ended: HashMap::from([(target, comment)]), ..Self::delete(target) }
     }
 
     /// Deletes the rule that the one of this target covers.

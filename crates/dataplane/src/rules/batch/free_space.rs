@@ -7,14 +7,19 @@ use ratelimit_common::{
     limits::policy::PolicyId,
     maps::names::{PREFIX_RULES_MAX, SOURCE_RULES_MAX},
     rules::{
-        comment::Comment,
+        comment::{Comment, Owner},
         rule::{APPLICATION, NEVER, Rule},
     },
 };
 
 use crate::{
     Error,
-    rules::{batch::remarks::Remarks, rule_key::Place},
+    rules::{
+        batch::{change::Sharing, remarks::Remarks},
+        comments::Comments,
+        owners::{Owners, has_deny},
+        rule_key::Place,
+    },
     tables::{open::Tables, rule_maps},
 };
 
@@ -49,6 +54,21 @@ impl Existing {
             }
         }
         Ok(existing)
+    }
+
+    /// Returns the owners of the rules *deny* in the places of a plan.
+    pub(super) fn owners(&self, tables: &Tables, plan: &Plan, now: u64) -> Result<HashMap<Source, Owners>, Error> {
+        let of = |rules: &HashMap<Source, Rule>, source: &Source| Some((*source, *rules.get(source)?));
+        let sources = plan.sources.iter().filter_map(|(source, _)| of(&self.sources, source));
+        let prefixes = plan.prefixes.iter().filter_map(|(source, _)| of(&self.prefixes, source));
+        let gone = plan.deleted.iter().chain(&plan.deleted_below);
+        let gone = gone.filter_map(|(source, place)| Some((*source, *self.get(source, place)?)));
+        let met: Vec<Entry> = sources.chain(prefixes).chain(gone).filter(|(_, rule)| has_deny(rule)).collect();
+        if met.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let comments = Comments::of_owners(tables, &met)?;
+        Ok(met.iter().map(|(source, rule)| (*source, Owners::of(&comments, source, rule, now))).collect())
     }
 
     /// Reads all rules.
@@ -126,6 +146,16 @@ pub(super) struct Plan {
     /// Classes whose default changes, with the policy and its origin.
     pub defaults: Vec<(Class, PolicyId, u8)>,
     pub deleted: Vec<(Source, Place)>,
+    /// The owner that ends, where a rule does not end as a whole.
+    pub ended: HashMap<Source, Comment>,
+    /// Further owners of the rules *deny* that it writes.
+    pub further: HashMap<Source, Vec<Owner>>,
+    /// The owners of the rules *deny* that the change meets.
+    pub owners: HashMap<Source, Owners>,
+    /// What becomes of rules without an end that are requested again.
+    pub sharing: Sharing,
+    /// Owners that were forgotten.
+    pub forgotten: usize,
     /// Places whose covered rule goes.
     pub deleted_below: Vec<(Source, Place)>,
     /// Sources whose ban is lifted.

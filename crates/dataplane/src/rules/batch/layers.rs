@@ -5,24 +5,62 @@ use std::collections::HashMap;
 
 use ratelimit_common::{
     identity::source::Source,
-    rules::rule::{APPLICATION, CONFIG, Covered, NEVER, Rule},
+    limits::policy::DENIED_ID,
+    rules::{
+        comment::{Comment, Owner},
+        rule::{APPLICATION, CONFIG, Covered, FILLED, NEVER, Rule},
+    },
 };
 
 use crate::rules::{
-    batch::free_space::{Entry, Existing, Plan},
+    batch::{
+        change::Sharing,
+        free_space::{Entry, Existing, Plan},
+    },
+    owners::{Owners, has_deny},
     rule_key::Place,
 };
 
 /// Gives each new rule what it covers. Returns how many rules stay without an end, although the new ones have one.
 pub(super) fn cover(plan: &mut Plan, existing: &Existing, now: u64) -> usize {
     let mut lasting = 0;
-    let Plan { sources, prefixes, remarks, comments, keeps_comments, .. } = plan;
+    let Plan { sources, prefixes, remarks, comments, keeps_comments, owners, further, sharing, forgotten, .. } = plan;
     let mut cover = |entries: &mut [Entry], rules: &HashMap<Source, Rule>| {
         for (source, rule) in entries {
-            let old = rules.get(source);
-            let at_its_place = above(*rule, old.and_then(|rule| rule.at(now)));
+            let (old, given) = (rules.get(source), (comments.get(source), *keeps_comments));
+            let in_force = old.and_then(|rule| rule.at(now));
+            let mut at_its_place = above(*rule, in_force);
+            let further = further.get(source).map(Vec::as_slice).unwrap_or_default();
+            let known =
+                if further.is_empty() { owners.get_mut(source) } else { Some(owners.entry(*source).or_default()) };
+            let joined = known.and_then(|owners| {
+                // Without owners, the rule in its place does not deny.
+                let is_shared = !owners.all().is_empty();
+                let new = match joining(rule, owners, given, *sharing) {
+                    None if !further.is_empty() => own(rule, given),
+                    new => new?,
+                };
+                for new in [&new].into_iter().chain(further) {
+                    *forgotten += usize::from(join(owners, *new).is_some());
+                }
+                let old = in_force.filter(|_| is_shared).unwrap_or(at_its_place);
+                Some((owners.rule(old)?, owners))
+            });
+            match joined {
+                Some((joined, owners)) => {
+                    at_its_place = joined;
+                    remarks.own(source, &at_its_place, owners, old);
+                }
+                None => {
+                    remarks.write(given, source, rule, &at_its_place, old, now);
+                    if !has_deny(&at_its_place)
+                        && let Some(owners) = owners.get(source)
+                    {
+                        remarks.forget_further(source, owners, 0);
+                    }
+                }
+            }
             lasting += usize::from(rule.expires != NEVER && at_its_place.expires == NEVER);
-            remarks.write((comments.get(source), *keeps_comments), source, rule, &at_its_place, old, now);
             *rule = at_its_place;
         }
     };
@@ -33,8 +71,16 @@ pub(super) fn cover(plan: &mut Plan, existing: &Existing, now: u64) -> usize {
 
 /// Writes what returns in the place of each deleted rule.
 pub(super) fn uncover(plan: &mut Plan, existing: &Existing, now: u64) {
-    let Plan { deleted, deleted_below, remarks, .. } = plan;
-    deleted.iter().for_each(|(source, place)| remarks.delete(source, existing.get(source, place), now));
+    end_owners(plan, existing, now);
+    let Plan { deleted, deleted_below, remarks, owners, .. } = plan;
+    for (source, place) in deleted.iter() {
+        let old = existing.get(source, place);
+        remarks.delete(source, old, now);
+        let returns_deny = old.and_then(|old| old.at(now)?.below()).is_some_and(|below| has_deny(&below));
+        if let Some(owners) = owners.get(source).filter(|_| !returns_deny) {
+            remarks.forget_further(source, owners, 0);
+        }
+    }
     deleted_below.iter().for_each(|(source, place)| remarks.delete_below(source, existing.get(source, place)));
     let in_force = |(source, place): &(Source, Place)| existing.get(source, place).and_then(|rule| rule.at(now));
     let (mut returning, mut deleted) = (Vec::new(), Vec::new());
@@ -57,6 +103,66 @@ pub(super) fn uncover(plan: &mut Plan, existing: &Existing, now: u64) {
         let entries = if place.is_source() { &mut plan.sources } else { &mut plan.prefixes };
         entries.push((source, rule));
     }
+}
+
+/// Keeps each rule of which only one owner ends.
+fn end_owners(plan: &mut Plan, existing: &Existing, now: u64) {
+    let Plan { sources, prefixes, deleted, ended, owners, remarks, .. } = plan;
+    deleted.retain(|(source, place)| {
+        let (Some(comment), Some(owners)) = (ended.get(source), owners.get_mut(source)) else { return true };
+        let old = existing.get(source, place);
+        if owners.all().is_empty() {
+            return true;
+        }
+        if !owners.end(comment) {
+            // It has ended before.
+            return false;
+        }
+        let stays = old.and_then(|old| owners.rule(old.at(now)?));
+        if let Some(rule) = stays {
+            remarks.own(source, &rule, owners, old);
+            if place.is_source() { sources.push((*source, rule)) } else { prefixes.push((*source, rule)) }
+        }
+        stays.is_none()
+    });
+}
+
+/// Returns the owner that a rule *deny* adds to those of the one in its place. None if it only changes that one, or goes
+/// below it.
+fn joining(new: &Rule, owners: &Owners, (given, keeps): (Option<&Comment>, bool), sharing: Sharing) -> Option<Owner> {
+    let first = owners.all().first().filter(|_| new.policy == DENIED_ID)?;
+    let is_of_file = new.origin == CONFIG;
+    let comment = given.copied().unwrap_or_default();
+    let stays = match (first.expires, new.expires) {
+        // A file has one rule for each target, and does not end what a command has set for a time.
+        _ if is_of_file => owners.further().is_empty() || first.expires != NEVER && first.origin != u32::from(CONFIG),
+        // An operator repeats the rule, or changes its comment.
+        (NEVER, NEVER) => {
+            let has_none = first.comment() == Comment::EMPTY;
+            let gets_name = sharing == Sharing::Renamed || sharing == Sharing::Named && has_none;
+            given.is_none() && keeps || comment == Comment::EMPTY || gets_name
+        }
+        _ => false,
+    };
+    (!stays).then(|| own(new, (given, keeps)))
+}
+
+/// Returns the owner of a rule that is requested.
+fn own(rule: &Rule, (given, _): (Option<&Comment>, bool)) -> Owner {
+    Owner::new(given.unwrap_or(&Comment::EMPTY), rule.origin, rule.expires)
+}
+
+/// Adds an owner. One of a file takes the place of the first. Returns the one that is forgotten.
+fn join(owners: &mut Owners, mut new: Owner) -> Option<Owner> {
+    if new.origin == u32::from(FILLED) {
+        // It stands for many bans, and ends with the last of them.
+        let known = owners.all().iter().find(|known| known.comment() == new.comment());
+        new.expires = known.map_or(new.expires, |known| known.expires.max(new.expires));
+    }
+    if new.origin == u32::from(CONFIG) {
+        owners.replace_first();
+    }
+    owners.set(new)
 }
 
 /// Returns what a place has when a rule is written there.

@@ -26,7 +26,7 @@ use ratelimit_common::{
     },
 };
 
-pub use self::change::{Change, Changed, Protected, RequestedRule};
+pub use self::change::{Change, Changed, Protected, RequestedRule, Sharing};
 use crate::{
     Error,
     rules::{
@@ -219,6 +219,7 @@ fn plan(tables: &mut Tables, change: &Change, policies: &Policies) -> Result<Pla
         fresh_lanes: policies.fresh_lanes.clone(),
         services: change.services(),
         keeps_comments: change.keeps_comments,
+        sharing: change.sharing,
         keeps_bans: change.keeps_bans,
         ..Plan::default()
     };
@@ -248,6 +249,7 @@ fn plan(tables: &mut Tables, change: &Change, policies: &Policies) -> Result<Pla
             Rule { policy, prefix: prefix.bits(), origin: rule.origin, covered: Covered::NONE, expires: rule.expires },
         );
         plan.comments.extend(comment.map(|comment| (entry.0, *comment)));
+        plan.further.extend(change.owners.get(&rule.target).map(|owners| (entry.0, owners.clone())));
         match Place::of(&prefix, class, ipv6_prefix) {
             Place::Source(_) => plan.sources.push(entry),
             Place::Prefix(_) => plan.prefixes.push(entry),
@@ -259,7 +261,11 @@ fn plan(tables: &mut Tables, change: &Change, policies: &Policies) -> Result<Pla
         let Some(class) = services.class(target.service) else { continue };
         match target.sources {
             Sources::Default => plan.defaults.push((class, UNLIMITED_ID, 0)),
-            Sources::Prefix(prefix) => plan.deleted.push(place(prefix, class)),
+            Sources::Prefix(prefix) => {
+                let place = place(prefix, class);
+                plan.ended.extend(change.ended.get(target).map(|comment| (place.0, *comment)));
+                plan.deleted.push(place);
+            }
         }
     }
     for target in &change.deleted_below {

@@ -6,14 +6,17 @@ use ratelimit_common::{
     identity::{class::Class, service::ClassEntry, source::Source},
     limits::policy::{PolicyId, UNLIMITED_ID},
     rules::{
-        comment::{self, Comment},
+        comment::{self, Comment, Owner},
         rule::Rule,
     },
 };
 
 use crate::{
     Error,
-    rules::comments::{self, Comments},
+    rules::{
+        comments::{self, Comments},
+        owners::Owners,
+    },
     tables::open::Tables,
 };
 
@@ -21,7 +24,7 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Remarks {
     /// Comments to write, before the rules.
-    set: Vec<(Source, Comment)>,
+    set: Vec<(Source, Owner)>,
     /// Keys of comments that rules of the same policy take over: the old key and the new one.
     kept: Vec<(Source, Source)>,
     /// Keys of comments to remove, after the rules.
@@ -29,7 +32,7 @@ pub(super) struct Remarks {
 }
 
 /// The comments before a change wrote its own.
-pub(super) struct Before(Vec<(Source, Option<Comment>)>);
+pub(super) struct Before(Vec<(Source, Option<Owner>)>);
 
 impl Remarks {
     /// Adds a place that the change writes. `requested` is its rule, `new` what the place has then, and `old` what it
@@ -54,6 +57,33 @@ impl Remarks {
         self.give(given, keeps, key, if is_there { Some(key) } else { same.map(|old| comment::key(source, &old)) });
     }
 
+    /// Adds a place whose rule *deny* has these owners then.
+    pub(super) fn own(&mut self, source: &Source, rule: &Rule, owners: &Owners, old: Option<&Rule>) {
+        self.leave(source, old, Some(rule));
+        let (key, all) = (comment::key(source, rule), owners.all());
+        match all.first().map(Owner::comment).filter(|comment| *comment != Comment::EMPTY) {
+            Some(comment) => self.set.push((key, Owner::comment_of_rule(&comment))),
+            None => {
+                self.gone.extend(old.filter(|old| comments::keys(source, old).any(|known| known == key)).map(|_| key))
+            }
+        }
+        let further = owners.further();
+        self.set.extend(further.iter().enumerate().map(|(number, owner)| (comment::further(source, number), *owner)));
+        self.forget_further(source, owners, further.len());
+    }
+
+    /// Removes the entries of further owners, except the first ones.
+    pub(super) fn forget_further(&mut self, source: &Source, owners: &Owners, kept: usize) {
+        self.gone.extend((kept..owners.entries()).map(|number| comment::further(source, number)));
+    }
+
+    /// Leaves out what belongs to rules with an end. Returns how many entries these are.
+    pub(super) fn leave_out_bans(&mut self) -> usize {
+        let before = self.set.len();
+        self.set.retain(|(key, _)| !comment::is_of_ban(key));
+        before - self.set.len()
+    }
+
     /// Adds a default that the change writes.
     fn write_default(
         &mut self,
@@ -73,7 +103,7 @@ impl Remarks {
 
     fn give(&mut self, given: Option<&Comment>, keeps: bool, key: Source, same: Option<Source>) {
         match (given, same) {
-            (Some(comment), _) if *comment != Comment::EMPTY => self.set.push((key, *comment)),
+            (Some(comment), _) if *comment != Comment::EMPTY => self.set.push((key, Owner::comment_of_rule(comment))),
             (None, Some(old)) if keeps && old != key => self.kept.push((old, key)),
             (None, Some(_)) if keeps => {}
             (_, Some(old)) if old == key => self.gone.push(key),
@@ -120,16 +150,16 @@ impl Remarks {
     pub(super) fn set(&self, tables: &mut Tables) -> Result<Before, Error> {
         let old: Vec<Source> = self.kept.iter().map(|(old, _)| *old).collect();
         let kept = if old.is_empty() { Comments::default() } else { Comments::of(tables, &old)? };
-        let kept = self.kept.iter().filter_map(|(old, new)| Some((*new, *kept.get(old)?)));
-        let set: Vec<(Source, Comment)> = self.set.iter().copied().chain(kept).collect();
+        let kept = self.kept.iter().filter_map(|(old, new)| Some((*new, *kept.owner(old)?)));
+        let set: Vec<(Source, Owner)> = self.set.iter().copied().chain(kept).collect();
         if set.is_empty() {
             return Ok(Before(Vec::new()));
         }
         let keys: Vec<Source> = set.iter().map(|(key, _)| *key).collect();
         let before = Comments::of(tables, &keys)?;
-        let changed = set.iter().filter(|(key, comment)| before.get(key) != Some(comment));
-        let changed: Vec<(Source, Comment)> = changed.copied().collect();
-        let before = Before(changed.iter().map(|(key, _)| (*key, before.get(key).copied())).collect());
+        let changed = set.iter().filter(|(key, comment)| before.owner(key) != Some(comment));
+        let changed: Vec<(Source, Owner)> = changed.copied().collect();
+        let before = Before(changed.iter().map(|(key, _)| (*key, before.owner(key).copied())).collect());
         if let Err(error) = comments::set(tables, &changed) {
             // The operator must see the failure itself, not one of undoing.
             let _ = before.restore(tables);
@@ -150,7 +180,7 @@ impl Before {
         let (there, absent): (Vec<_>, Vec<_>) = self.0.into_iter().partition(|(_, comment)| comment.is_some());
         let absent: Vec<Source> = absent.into_iter().map(|(key, _)| key).collect();
         comments::remove(tables, &absent)?;
-        let there: HashMap<Source, Comment> =
+        let there: HashMap<Source, Owner> =
             there.into_iter().filter_map(|(key, comment)| Some((key, comment?))).collect();
         comments::set(tables, &there.into_iter().collect::<Vec<_>>())
     }

@@ -65,6 +65,7 @@ pub(super) fn write(
     let existing = if is_all_needed { Existing::read_all(tables) } else { Existing::read(tables, &plan) }?;
     let now = host::now();
     allows::check(tables, &plan, &existing, protected, now)?;
+    plan.owners = existing.owners(tables, &plan, now)?;
     let lasting = layers::cover(&mut plan, &existing, now);
     let replaced = replaced(tables, &plan, &existing, now)?;
     layers::uncover(&mut plan, &existing, now);
@@ -72,8 +73,9 @@ pub(super) fn write(
         let given = plan.comments.get(&comment::of_default(default.0, 0, 0));
         plan.remarks.default(tables, *default, (given, plan.keeps_comments))?;
     }
-    let (lanes, gone) = write_planned(tables, mark, &plan, &existing, progress, check)?;
-    Ok(Written { changed: Changed { replaced, lasting }, gone, lanes, remarks: plan.remarks })
+    let (lanes, gone, uncommented) = write_planned(tables, mark, &mut plan, &existing, progress, check)?;
+    let changed = Changed { replaced, lasting, forgotten: plan.forgotten, uncommented };
+    Ok(Written { changed, gone, lanes, remarks: plan.remarks })
 }
 
 /// Returns the rules and bans in force that the change replaces.
@@ -90,24 +92,36 @@ fn replaced(tables: &Tables, plan: &Plan, existing: &Existing, now: u64) -> Resu
     Ok(replaced)
 }
 
-/// Writes what is settled. Expired rules make space if there is too little.
+/// Writes what is settled. Expired rules make space if there is too little. If it is too little even then for comments, a
+/// rule *deny* with an end acts without its comment: packets can make other tools write ever more of them. Returns how
+/// many comments and owners were left out, too.
 fn write_planned(
     tables: &mut Tables,
     mark: &ChangeMark,
-    plan: &Plan,
+    plan: &mut Plan,
     existing: &Existing,
     progress: &mut dyn FnMut(usize),
     check: &dyn Fn(&Tables) -> Result<(), Error>,
-) -> Result<(LanePairs, HashSet<PolicyId>), Error> {
+) -> Result<(LanePairs, HashSet<PolicyId>, usize), Error> {
+    let all = |(lanes, gone)| (lanes, gone, 0);
     let outcome = existing.room(plan).and_then(|room| write_to(tables, mark, plan, existing, room, progress, check));
     if !matches!(outcome, Err(Error::TooManyRules { .. } | Error::TooManyComments(_))) {
-        return outcome;
+        return outcome.map(all);
     }
     // Even if a search is not due yet.
     expiry::remove(tables)?;
     let existing = Existing::read_all(tables)?;
     let room = existing.room(plan)?;
-    write_to(tables, mark, plan, &existing, room, progress, check)
+    let outcome = write_to(tables, mark, plan, &existing, room, progress, check);
+    if !matches!(outcome, Err(Error::TooManyComments(_))) {
+        return outcome.map(all);
+    }
+    let uncommented = plan.remarks.leave_out_bans();
+    if uncommented == 0 {
+        return outcome.map(all);
+    }
+    let (lanes, gone) = write_to(tables, mark, plan, &existing, room, progress, check)?;
+    Ok((lanes, gone, uncommented))
 }
 
 fn write_to(

@@ -1,5 +1,7 @@
 //! The rules around one source, the narrowest first.
 
+use std::time::Duration;
+
 use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::{
     identity::{
@@ -8,7 +10,10 @@ use ratelimit_common::{
         source::Source,
     },
     limits::policy::ALLOWED_ID,
-    rules::{comment, rule::Rule},
+    rules::{
+        comment,
+        rule::{FILLED, Rule},
+    },
 };
 
 use super::{Listed, Specs, default, listed, of_entries};
@@ -39,6 +44,21 @@ pub fn allow_around(tables: &Tables, target: Target) -> Result<Option<Prefix>, E
     each_around(tables, &source, ANY, prefix.bits().checked_sub(1), |rule| {
         found = of_allow(rule, rule.prefix);
         false
+    })?;
+    Ok(found)
+}
+
+/// Returns the prefix around a target that bans have filled, with the time until it ends.
+pub fn filled_around(tables: &Tables, target: Target) -> Result<Option<(Prefix, Duration)>, Error> {
+    let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
+    let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(None) };
+    let (source, mut found) = (prefix.source(), None);
+    each_around(tables, &source, class, prefix.bits().checked_sub(1), |rule| {
+        if rule.origin == FILLED {
+            let left = Duration::from_nanos(rule.expires.saturating_sub(host::now()));
+            found = Some((Prefix::of(&source.shortened(rule.prefix), rule.prefix), left));
+        }
+        rule.origin != FILLED
     })?;
     Ok(found)
 }
@@ -111,7 +131,7 @@ pub fn around(tables: &Tables, source: &Source, class: Class) -> Result<Vec<List
     })?;
     let service = Services::read(tables)?.of_class(class).unwrap_or_default();
     let of_rule = |rule: &Rule| source.shortened(rule.prefix).of_class(class);
-    let keys: Vec<Source> = rules.iter().flat_map(|rule| comments::keys(&of_rule(rule), rule)).collect();
+    let keys: Vec<Source> = rules.iter().flat_map(|rule| comments::all_keys(&of_rule(rule), rule)).collect();
     let entry = tables.classes.get(u32::from(class))?;
     let of_default = comment::of_default(class, entry.default_policy, entry.default_origin);
     let keys: Vec<Source> = keys.into_iter().chain([of_default]).collect();

@@ -14,11 +14,11 @@ use ratelimit_common::{
     identity::{
         class::{ANY, Class},
         service::Service,
-        source::Source,
+        source::{IPV6, Source},
     },
-    limits::policy::{PolicyId, UNLIMITED_ID},
+    limits::policy::{DENIED_ID, PolicyId, UNLIMITED_ID},
     rules::{
-        comment,
+        comment::{self, Owner},
         rule::{COMMAND, NEVER, Rule},
     },
 };
@@ -27,6 +27,7 @@ use crate::{
     Error,
     rules::{
         comments::{self, Comments},
+        owners::{self, Owners},
         policies,
         rule_key::Place,
         services::Services,
@@ -52,6 +53,17 @@ pub struct Listed {
     pub covers: Option<Covered>,
     /// Its comment.
     pub comment: Option<Box<str>>,
+    /// Others who deny the same, and end before. The rule stays until the last one ends.
+    pub owners: Vec<ListedOwner>,
+}
+
+/// A further owner of a rule *deny*.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedOwner {
+    /// Its comment. None for an operator without one.
+    pub comment: Option<Box<str>>,
+    /// Time until it ends.
+    pub expires_in: Option<Duration>,
 }
 
 /// A rule that stays below one that expires.
@@ -69,14 +81,22 @@ impl Listed {
     /// Returns a rule that a command has just set.
     #[must_use]
     pub fn set(target: Target, spec: RuleSpec, expires_in: Option<Duration>) -> Self {
-        Self { target, spec: Arc::new(spec), expires_in, origin: COMMAND, covers: None, comment: None }
+        Self {
+            target,
+            spec: Arc::new(spec),
+            expires_in,
+            origin: COMMAND,
+            covers: None,
+            comment: None,
+            owners: Vec::new(),
+        }
     }
 
     /// Returns the rule that it covers as a rule of its own.
     #[must_use]
     pub fn covered(&self) -> Option<Self> {
         let Covered { spec, origin, comment } = self.covers.clone()?;
-        Some(Self { target: self.target, spec, expires_in: None, origin, covers: None, comment })
+        Some(Self { target: self.target, spec, expires_in: None, origin, covers: None, comment, owners: Vec::new() })
     }
 
     /// Returns the rule that stays: this one, or the one that it covers.
@@ -114,18 +134,21 @@ pub fn ban_of(tables: &Tables, source: &Source, class: Class, target: Target) ->
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
-    find(tables, target, |keys| Comments::of(tables, keys))
+    find(tables, target, |keys, rule| match rule {
+        Some(rule) if owners::has_deny(&rule.1) => Comments::of_owners(tables, &[rule]),
+        _ => Comments::of(tables, keys),
+    })
 }
 
 /// Returns the same rule without its comment, which takes more system calls.
 pub fn without_comment(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
-    find(tables, target, |_| Ok(Comments::default()))
+    find(tables, target, |_, _| Ok(Comments::default()))
 }
 
 fn find(
     tables: &Tables,
     target: Target,
-    comments: impl FnOnce(&[Source]) -> Result<Comments, Error>,
+    comments: impl FnOnce(&[Source], Option<(Source, Rule)>) -> Result<Comments, Error>,
 ) -> Result<Option<Listed>, Error> {
     let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(None) };
     let Sources::Prefix(prefix) = target.sources else {
@@ -133,12 +156,12 @@ fn find(
         if entry.default_policy == UNLIMITED_ID {
             return Ok(None);
         }
-        let comments = comments(&[comment::of_default(class, entry.default_policy, entry.default_origin)])?;
+        let comments = comments(&[comment::of_default(class, entry.default_policy, entry.default_origin)], None)?;
         return default(&mut Specs::of_all(tables, comments), target, class);
     };
     let Some(rule) = Place::of(&prefix, class, tables.control()?.ipv6_prefix).get(tables)? else { return Ok(None) };
     let source = prefix.source().of_class(class);
-    let comments = comments(&comments::keys(&source, &rule).collect::<Vec<_>>())?;
+    let comments = comments(&comments::keys(&source, &rule).collect::<Vec<_>>(), Some((source, rule)))?;
     listed(&mut Specs::of_all(tables, comments), target, &source, rule)
 }
 
@@ -159,6 +182,24 @@ pub fn list(tables: &Tables) -> Result<Vec<Listed>, Error> {
     rules.extend(in_words(&mut specs, &services, entries)?);
     rules.sort_by_key(|rule| rule.target);
     Ok(rules)
+}
+
+/// Returns the unexpired rules *deny* with an end for IPv6 prefixes, in no order.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn bans_of_ipv6(tables: &Tables) -> Result<Vec<Listed>, Error> {
+    let now = host::now();
+    let mut entries = rule_maps::prefixes(tables)?;
+    if tables.control()?.ipv6_prefix == 128 {
+        entries.extend(rule_maps::sources(tables)?);
+    }
+    entries.retain(|(source, rule)| {
+        source.family == IPV6 && rule.policy == DENIED_ID && rule.expires != NEVER && rule.expires > now
+    });
+    let mut specs = Specs::of_all(tables, Comments::of_owners(tables, &entries)?);
+    in_words(&mut specs, &Services::read(tables)?, entries.into_iter())
 }
 
 /// Returns the number of rules of this origin that have no end. Some of them are below a rule that has one.
@@ -235,7 +276,7 @@ fn default(specs: &mut Specs<'_>, target: Target, class: Class) -> Result<Option
     }
     let (spec, origin) = (specs.of(entry.default_policy)?, entry.default_origin);
     let comment = specs.comments.text(&comment::of_default(class, entry.default_policy, origin));
-    Ok(Some(Listed { target, spec, expires_in: None, origin, covers: None, comment }))
+    Ok(Some(Listed { target, spec, expires_in: None, origin, covers: None, comment, owners: Vec::new() }))
 }
 
 /// Returns the rule that is in force, if there is one.
@@ -252,5 +293,9 @@ fn listed(specs: &mut Specs<'_>, target: Target, source: &Source, rule: Rule) ->
         None => None,
     };
     let comment = specs.comments.text(&comment::key(source, &rule));
-    Ok(Some(Listed { target, spec: specs.of(rule.policy)?, expires_in, origin: rule.origin, covers, comment }))
+    let left = |expires: u64| (expires != NEVER).then(|| Duration::from_nanos(expires.saturating_sub(now)));
+    let owner =
+        |owner: &Owner| ListedOwner { comment: owner.comment().get().map(Into::into), expires_in: left(owner.expires) };
+    let owners = Owners::of(&specs.comments, source, &rule, now).further().iter().map(owner).collect();
+    Ok(Some(Listed { target, spec: specs.of(rule.policy)?, expires_in, origin: rule.origin, covers, comment, owners }))
 }

@@ -11,6 +11,7 @@ use ratelimit_daemon::edits::request::Request;
 use ratelimit_dataplane::{
     Instance,
     rules::{
+        batch::Sharing,
         list::{self, Listed},
         spec::RuleSpec,
         target::Target,
@@ -20,7 +21,7 @@ use ratelimit_dataplane::{
 
 use self::row::Row;
 use super::{
-    change::{self, InForce, comment},
+    change::{self, InForce, Outcome, comment},
     delete, delete_all,
     delete_many::{self, Rules},
     hits::{self, OfRules},
@@ -40,7 +41,7 @@ pub(crate) enum AllowCommand {
         #[command(flatten)]
         which: Addition,
         /// Delete the rule after this time: 90s, 10m, 2h, 7d
-        #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
+        #[arg(long = "for", value_name = "DURATION", value_parser = units::lifetime)]
         life: Option<Duration>,
         /// Add the rule even if it ends an allow of an SSH session that has no end
         #[arg(long)]
@@ -65,7 +66,7 @@ pub(crate) enum DenyCommand {
         #[command(flatten)]
         which: Addition,
         /// Delete the rule after this time: 90s, 10m, 2h, 7d
-        #[arg(long = "for", value_name = "DURATION", value_parser = units::duration)]
+        #[arg(long = "for", value_name = "DURATION", value_parser = units::lifetime)]
         life: Option<Duration>,
         /// Leave a rule deny that ends later, or never, as it is. Without this option, the new rule takes its place. Not
         /// for standard input
@@ -187,7 +188,7 @@ impl Verdict {
         let Addition { prefixes, service, comment, skip_bad } = which;
         let (service, comment) = (service.map_or(Service::Any, |service| service.0), *comment);
         let spec = RuleSpec::from(self.policy);
-        let Some(mut prefixes) = listed(prefixes, *skip_bad)? else {
+        let Some((mut prefixes, cuts)) = listed(prefixes, *skip_bad)? else {
             ensure!(!keeps_longer, "--keep-longer needs prefixes as arguments, and not standard input");
             let rule = set_many::Rule {
                 service,
@@ -201,37 +202,46 @@ impl Verdict {
             return set_many::set(&rule, pins, output);
         };
         let mut instance = Instance::open(pins)?;
-        let kept = if keeps_longer { self.longer(&instance, &prefixes, service, life)? } else { Vec::new() };
+        let kept = if keeps_longer { self.longer(&instance, &prefixes, service, (life, comment))? } else { Vec::new() };
         prefixes.retain(|prefix| kept.iter().all(|rule| rule.target != Target::prefix(*prefix).of(service)));
         let request = |prefix: &Prefix| {
             let target = Target::prefix(*prefix).of(service);
             Request { target, spec: spec.clone(), life, comment, keeps_throttle: false }
         };
-        let mut set = match prefixes.as_slice() {
-            [] => Vec::new(),
-            prefixes => change::set(&mut instance, prefixes.iter().map(request).collect(), force)?,
+        let Outcome { mut set, notes } = match prefixes.as_slice() {
+            [] => Outcome { set: Vec::new(), notes: Vec::new() },
+            prefixes => {
+                let sharing = if keeps_longer { Sharing::Any } else { Sharing::Named };
+                change::set_shared(&mut instance, prefixes.iter().map(request).collect(), force, sharing)?
+            }
         };
         set.extend(kept.into_iter().map(InForce::kept));
-        change::print(&instance, &set, Row::of, &|_| self.name.to_owned(), life, output)
+        change::print(&instance, &set, (&cuts, &notes), Row::of, &|_| self.name.to_owned(), life, output)
     }
 
-    /// Returns the rules of these prefixes that have this verdict for as long or for longer.
+    /// Returns the rules of these prefixes that have this verdict from this owner for as long or for longer.
     fn longer(
         &self,
         instance: &Instance,
         prefixes: &[Prefix],
         service: Service,
-        life: Option<Duration>,
+        (life, comment): (Option<Duration>, Option<Comment>),
     ) -> Result<Vec<Listed>> {
+        let comment = comment.as_ref().and_then(Comment::get);
         let mut longer = Vec::new();
         for prefix in prefixes {
             let rule = list::get(&instance.tables, Target::prefix(*prefix).of(service))?;
-            let is_longer = |rule: &Listed| match (rule.expires_in, life) {
+            let is_longer = |left: Option<Duration>| match (left, life) {
                 (None, _) => true,
                 (Some(left), Some(life)) => left >= life,
                 (Some(_), None) => false,
             };
-            longer.extend(rule.filter(|rule| rule.spec.policy == self.policy && is_longer(rule)));
+            let keeps = |rule: &Listed| {
+                let owners = rule.owners.iter().map(|owner| (owner.comment.as_deref(), owner.expires_in));
+                let mut owners = owners.chain([(rule.comment.as_deref(), rule.expires_in)]);
+                owners.any(|(owner, left)| owner == comment && is_longer(left))
+            };
+            longer.extend(rule.filter(|rule| rule.spec.policy == self.policy && keeps(rule)));
         }
         Ok(longer)
     }
@@ -247,15 +257,16 @@ impl Verdict {
             spec.policy == self.policy && comment.is_none_or(|comment| has == Some(comment))
         };
         let lifts_bans = self.policy == Policy::DENIED && comment.is_none();
-        let rules = Rules { service, force, skip_bad, if_exists, name, matches, lifts_bans };
+        let owner = which.comment.filter(|_| self.policy == Policy::DENIED);
+        let rules = Rules { service, force, skip_bad, if_exists, name, matches, owner, lifts_bans };
         if *all {
             return delete_all::delete(&rules, only, pins, output);
         }
-        let Some(prefixes) = listed(prefixes, skip_bad)? else {
+        let Some((prefixes, cuts)) = listed(prefixes, skip_bad)? else {
             return delete_many::delete(&rules, pins, output);
         };
         let targets: Vec<_> = prefixes.iter().map(|prefix| Target::prefix(*prefix).of(service)).collect();
-        delete::delete(&rules, &targets, &format!("no longer has the {name}"), pins, output)
+        delete::delete(&rules, &targets, &cuts, &format!("no longer has the {name}"), pins, output)
     }
 
     fn list(&self, hits: hits::Arguments, pins: &Path, output: Output) -> Result<Answer> {

@@ -20,7 +20,8 @@ pub(super) fn of(config: &Config, judged: &Judged) -> Vec<String> {
 /// Returns what the capture lacks.
 fn of_capture(judged: &Judged) -> Vec<String> {
     let mut notes = Vec::new();
-    if judged.tally.total.all.packets + judged.outgoing + judged.short + judged.without_addresses == 0 {
+    let not_judged = judged.outgoing + judged.short + judged.without_addresses + judged.without_headers;
+    if judged.tally.total.all.packets + not_judged == 0 {
         notes.push(
             "the capture has no packet: `tcpdump -i NAME -Q in -s 128 -w FILE` captures the incoming packets of an interface"
                 .to_owned(),
@@ -42,6 +43,12 @@ fn of_capture(judged: &Judged) -> Vec<String> {
     of_packets(judged.short, &|packets| format!("shorter than 14 bytes, and not judged: {packets}"));
     of_packets(judged.without_addresses, &|packets| {
         format!("captured without their addresses, and not judged: {packets}. `tcpdump -s 128` captures enough")
+    });
+    of_packets(judged.without_headers, &|packets| {
+        format!(
+            "captured without headers that the rules need, such as ports or TCP flags, and not judged: {packets}. \
+             `tcpdump -s 128` captures enough of most packets"
+        )
     });
     of_packets(judged.long, &|packets| {
         format!(
@@ -176,13 +183,20 @@ mod tests {
     #[test]
     fn what_a_capture_lacks_is_said() {
         begin(&of_capture(&Judged::default()), &["the capture has no packet: `tcpdump -i NAME "]);
-        let mut judged =
-            Judged { without_addresses: 1, shortened: 2, without_time: 3, begins_now: true, ..Judged::default() };
+        let mut judged = Judged {
+            without_addresses: 1,
+            without_headers: 4,
+            shortened: 2,
+            without_time: 3,
+            begins_now: true,
+            ..Judged::default()
+        };
         judged.tally.rounds = 1;
         begin(
             &of_capture(&judged),
             &[
                 "captured without their addresses, and not judged: 1 packet. ",
+                "captured without headers that the rules need, such as ports or TCP flags, and not judged: 4 packets. ",
                 "longer than this kernel gives to a program, and shortened: 2 packets",
                 "without a time, and judged at the time of the packet before: 3 packets",
                 "the first packet has no time: ",

@@ -36,10 +36,12 @@ pub(super) struct Report {
     /// Whether no source was forgotten.
     is_complete: bool,
     worst: Vec<OfSource>,
-    /// Packets that the host has sent, those that are too short, and those without their addresses. They are not judged.
+    /// Packets that the host has sent, those that are too short, those without their addresses, and those without headers
+    /// that the rules need. They are not judged.
     outgoing: u64,
     too_short: u64,
     without_addresses: u64,
+    without_headers: u64,
     /// Packets that passed over limits in shadow.
     over_in_shadow: u64,
     /// What an operator should know about these figures.
@@ -92,6 +94,7 @@ impl Report {
             outgoing: judged.outgoing,
             too_short: judged.short,
             without_addresses: judged.without_addresses,
+            without_headers: judged.without_headers,
             over_in_shadow: judged.in_shadow,
             notes: notes::of(config, judged),
             span: judged.span,

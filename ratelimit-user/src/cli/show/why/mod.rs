@@ -16,21 +16,24 @@ use ratelimit_common::identity::{service::Service, source::IPV6};
 use ratelimit_daemon::controller::socket::client;
 use ratelimit_dataplane::{Instance, sys::host, tables::open::Tables};
 
-use crate::cli::print::{answer::Answer, output::Output};
+use crate::cli::{
+    print::{answer::Answer, output::Output},
+    rules::sources_argument::Given,
+};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The address of the source, or the IPv6 prefix that `sources` shows for it
     #[arg(value_name = "ADDRESS", value_parser = address)]
-    address: Prefix,
+    address: Given<Prefix>,
     /// Only packets of this service: tcp, udp or sctp, also with a port (udp/53); tcp-syn (new connections); icmp, gre,
     /// esp, ah, ipip; or a protocol number. Without it, packets of a service without rules of its own
     #[arg(long, value_name = "PROTO[/PORT]")]
     service: Option<ServiceName>,
 }
 
-fn address(text: &str) -> Result<Prefix, PrefixError> {
-    text.parse().map_or_else(|_| text.parse(), |address: IpAddr| Ok(Prefix::host(address.to_canonical())))
+fn address(text: &str) -> Result<Given<Prefix>, PrefixError> {
+    text.parse().map_or_else(|_| text.parse(), |address: IpAddr| address.to_canonical().to_string().parse())
 }
 
 /// Returns an address of the source. An IPv6 prefix is one source if it has the length of sources.
@@ -46,9 +49,10 @@ fn one_source(tables: &Tables, prefix: Prefix) -> Result<Prefix> {
 
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
+    arguments.address.say_cut()?;
     let service = arguments.service.map_or(Service::Any, |service| service.0);
     let instance = Instance::open(pins)?;
-    let address = one_source(&instance.tables, arguments.address)?;
+    let address = one_source(&instance.tables, arguments.address.value)?;
     let mut report = report::Report::read(&instance.tables, &address, service)?;
     // A slow reader must not keep other commands waiting for the lock.
     drop(instance);

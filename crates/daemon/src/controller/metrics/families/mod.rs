@@ -6,6 +6,7 @@ mod build;
 mod cells;
 mod daemon;
 mod interfaces;
+mod names;
 pub(super) mod page;
 mod policies;
 mod reading;

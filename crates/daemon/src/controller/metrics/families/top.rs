@@ -1,12 +1,13 @@
 //! The sources with the most dropped packets, by name. Only if the file requests them, because each makes time series
-//! of its own.
+//! of its own. Their number is bounded, whatever attackers send.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Instant,
+};
 
 use ratelimit_base::text::{prefix::Prefix, service::ServiceName};
-#[cfg(doc)]
-use ratelimit_common::buckets::bucket::Bucket;
-use ratelimit_common::{identity::source::Source, reason::Count};
+use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source, reason::Count};
 use ratelimit_dataplane::{
     Error,
     readings::worst::{self, Search},
@@ -14,7 +15,11 @@ use ratelimit_dataplane::{
     tables::open::Tables,
 };
 
-use super::{page::Family, traffic::Traffic};
+use super::{
+    names::{Name, Names, Wanted},
+    page::Family,
+    traffic::Traffic,
+};
 
 const PASS: &str = "pass";
 
@@ -23,7 +28,10 @@ type Counts = BTreeMap<(String, String, &'static str), (Count, u64)>;
 
 /// What the last reading has reported.
 #[derive(Debug, Default)]
-pub(in crate::controller::metrics) struct Reported(Counts);
+pub(in crate::controller::metrics) struct Reported {
+    counts: Counts,
+    names: Names,
+}
 
 impl Reported {
     /// Raises counts that have fallen to what was reported. If the source has a new bucket, all counts begin again. Only then a count of passed packets falls.
@@ -31,16 +39,16 @@ impl Reported {
         let begins_anew = |(source, service, _): &(String, String, &'static str), counts: &Counts| {
             let key = (source.clone(), service.clone(), PASS);
             let passed = |counts: &Counts| counts.get(&key).map_or(0, |(count, _)| count.packets);
-            passed(counts) < passed(&self.0)
+            passed(counts) < passed(&self.counts)
         };
         let held = counts.iter().filter_map(|(key, (count, creation))| {
-            let (before, created_before) = self.0.get(key)?;
+            let (before, created_before) = self.counts.get(key)?;
             let is_same = creation == created_before && !begins_anew(key, counts);
             (is_same && count.packets < before.packets).then(|| (key.clone(), (*before, *creation)))
         });
         let held: Vec<_> = held.collect();
         counts.extend(held);
-        self.0.clone_from(counts);
+        self.counts.clone_from(counts);
     }
 }
 
@@ -52,25 +60,39 @@ pub(super) fn families(tables: &Tables, most: usize, reported: &mut Reported) ->
     let mut traffic = Traffic::new(
         Family::counter(
             "ratelimit_source_packets_total",
-            "Packets of the sources with the most drops, since they are tracked. With cells, passed packets within a limit are estimates.",
+            "Packets of the sources with the most drops, since they are tracked. The key sources bounds how many have a name at a time, and how many new names there are in an hour. With cells, passed packets within a limit are estimates.",
         ),
         Family::counter(
             "ratelimit_source_bytes_total",
-            "Bytes of whole frames of the sources with the most drops, since they are tracked.",
+            "Bytes of whole frames of the sources with the most drops, since they are tracked. The same sources have a name.",
         ),
     );
+    let name = |source: &Source| -> Name {
+        let (service, _) = services.of_key(source);
+        (Prefix::of(source, source.prefix).to_string(), ServiceName(service).to_string())
+    };
+    let want = |(source, bucket): &(Source, Bucket)| Wanted { name: name(source), has_drops: bucket.over_limit() != 0 };
+    let mut wanted: Vec<Wanted> = found.sources.iter().map(want).collect();
+    // A source can have several buckets for one service, because new connections can have other rules.
+    let mut seen = HashSet::new();
+    wanted.retain(|wanted| seen.insert(wanted.name.clone()));
+    let given = reported.names.give(&wanted, most, Instant::now());
+    let named = wanted.into_iter().zip(given).filter_map(|(wanted, may)| may.then_some(wanted.name));
+    let named: HashSet<Name> = named.collect();
     let mut counts = Counts::new();
     // Counts of another instance are others.
     let seed = tables.control()?.seed[0];
-    // A source can have several buckets for one service, because new connections can have other rules.
     for (source, bucket) in found.sources {
-        let (service, _) = services.of_key(&source);
+        let name = name(&source);
+        if !named.contains(&name) {
+            continue;
+        }
         let passed = Count { packets: bucket.passed(), bytes: bucket.passed_bytes };
         let shadow = Some(("shadow", bucket.would_drop())).filter(|(_, count)| count.packets != 0);
         for (verdict, Count { packets, bytes }) in
             [(PASS, passed), ("drop", bucket.dropped())].into_iter().chain(shadow)
         {
-            let labels = (Prefix::of(&source, source.prefix).to_string(), ServiceName(service).to_string(), verdict);
+            let labels = (name.0.clone(), name.1.clone(), verdict);
             let (count, creation) = counts.entry(labels).or_insert((Count::default(), seed));
             *count = Count { packets: count.packets + packets, bytes: count.bytes + bytes };
             *creation = creation.wrapping_add(bucket.creation());

@@ -12,7 +12,7 @@ use ratelimit_common::{
     rules::{comment::Comment, rule::COMMAND},
 };
 use ratelimit_dataplane::rules::{
-    batch::Change,
+    batch::{Change, Sharing},
     list::Listed,
     spec::RuleSpec,
     target::{Sources, Target},
@@ -120,7 +120,7 @@ impl Plan {
         let before = existing.map(terms).transpose()?;
         let Some(terms) = &wanted.terms else {
             let (rule, before) = existing.zip(before).ok_or_else(|| format!("{target} has no rule to delete."))?;
-            let (change, _) = deletion(rule, &|_, _| true).ok_or("The rule cannot be deleted.")?;
+            let (change, _) = deletion(rule, &|_, _| true, None).ok_or("The rule cannot be deleted.")?;
             let verb = match before.kind {
                 Kind::Limit => "limit del",
                 Kind::Deny => "deny del",
@@ -141,7 +141,8 @@ impl Plan {
             ..Listed::set(target, request.spec.clone(), request.life)
         };
         debug_assert_eq!(after.origin, COMMAND);
-        Ok(Self { target, change: request::change(&[request], false), after: Some(after), command })
+        let change = Change { sharing: Sharing::Renamed, ..request::change(&[request], false) };
+        Ok(Self { target, change, after: Some(after), command })
     }
 }
 

@@ -1,0 +1,143 @@
+//! The owners of a rule *deny*: tools and operators that deny the same source, told apart by their comments. The rule
+//! ends when the last of them does.
+
+use std::cmp::Reverse;
+
+use ratelimit_common::{
+    identity::source::Source,
+    limits::policy::DENIED_ID,
+    rules::{
+        comment::{self, Comment, MOST_OWNERS, Owner},
+        rule::{Covered, NEVER, Rule},
+    },
+};
+
+use super::comments::Comments;
+
+/// The owners of one rule. The first one ends last: the rule has its comment, its origin and its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Owners {
+    all: Vec<Owner>,
+    /// Entries of further owners in the map, also of those that have ended.
+    entries: usize,
+}
+
+/// Returns whether a rule denies, or covers one that does.
+pub fn has_deny(rule: &Rule) -> bool {
+    rule.policies().any(|policy| policy == DENIED_ID)
+}
+
+impl Owners {
+    /// Returns the owners of the rule at a source that is in force at `now`. There are none if it does not deny.
+    pub fn of(comments: &Comments, source: &Source, rule: &Rule, now: u64) -> Self {
+        let further: Vec<Owner> = comment::all_further(source).map_while(|key| comments.owner(&key).copied()).collect();
+        let entries = further.len();
+        let Some(rule) = rule.at(now).filter(|rule| rule.policy == DENIED_ID) else {
+            return Self { all: Vec::new(), entries };
+        };
+        let own = comments.get(&comment::key(source, &rule)).unwrap_or_default();
+        let further = further.into_iter().filter(|owner| owner.expires > now);
+        let all = [Owner::new(&own, rule.origin, rule.expires)].into_iter().chain(further).collect();
+        Self { all, entries }
+    }
+
+    /// Returns those beside the first.
+    pub fn further(&self) -> &[Owner] {
+        self.all.get(1..).unwrap_or_default()
+    }
+
+    /// Returns all of them.
+    pub fn all(&self) -> &[Owner] {
+        &self.all
+    }
+
+    /// Returns how many entries of further owners the map has.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Gives an owner its end, and its place among the others. Of too many, the one that ends first is forgotten, and
+    /// returned.
+    pub fn set(&mut self, owner: Owner) -> Option<Owner> {
+        match self.all.iter_mut().find(|known| known.comment() == owner.comment()) {
+            Some(known) => *known = owner,
+            None => self.all.push(owner),
+        }
+        self.all.sort_by_key(|owner| Reverse(owner.expires));
+        if self.all.len() > MOST_OWNERS { self.all.pop() } else { None }
+    }
+
+    /// Removes the first owner, whose place another rule takes.
+    pub fn replace_first(&mut self) {
+        self.all.drain(..1.min(self.all.len()));
+    }
+
+    /// Ends an owner. Returns whether there was one with this comment.
+    pub fn end(&mut self, comment: &Comment) -> bool {
+        let before = self.all.len();
+        self.all.retain(|owner| owner.comment() != *comment);
+        self.all.len() < before
+    }
+
+    /// Returns a rule as it is with these owners. None if there are none.
+    pub fn rule(&self, rule: Rule) -> Option<Rule> {
+        let first = self.all.first()?;
+        let covered = if first.expires == NEVER { Covered::NONE } else { rule.covered };
+        Some(Rule { origin: first.origin as u8, expires: first.expires, covered, ..rule })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use ratelimit_common::rules::rule::COMMAND;
+
+    use super::*;
+
+    fn owner(name: &str, expires: u64) -> Owner {
+        Owner::new(&Comment::new(name).unwrap(), COMMAND, expires)
+    }
+
+    fn names(owners: &Owners) -> Vec<String> {
+        owners.all.iter().map(|owner| owner.comment().get().unwrap_or_default().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_owner_that_ends_last_comes_first_and_an_equal_one_stays_behind() {
+        let mut owners = Owners::default();
+        for (name, end, expected) in [
+            ("short", 5, vec!["short"]),
+            ("long", 9, vec!["long", "short"]),
+            ("", 9, vec!["long", "", "short"]),
+            ("short", NEVER, vec!["short", "long", ""]),
+            ("long", 3, vec!["short", "", "long"]),
+        ] {
+            assert_eq!(owners.set(owner(name, end)), None);
+            assert_eq!(names(&owners), expected);
+        }
+        assert!(owners.end(&Comment::EMPTY) && !owners.end(&Comment::new("other").unwrap()));
+        assert_eq!(names(&owners), ["short", "long"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_rule_ends_with_the_last_of_any_owners(changes in prop::collection::vec((0u8..12, 0u64..100), 0..40)) {
+            let (mut owners, mut known) = (Owners::default(), std::collections::HashMap::new());
+            for (name, end) in changes {
+                let comment = Comment::new(&name.to_string()).unwrap();
+                if end == 0 {
+                    prop_assert_eq!(owners.end(&comment), known.remove(&comment).is_some());
+                } else {
+                    known.insert(comment, end);
+                    if let Some(forgotten) = owners.set(Owner::new(&comment, COMMAND, end)) {
+                        prop_assert_eq!(known.remove(&forgotten.comment()), Some(forgotten.expires));
+                        prop_assert!(known.values().all(|end| *end >= forgotten.expires));
+                    }
+                }
+                prop_assert!(owners.all.len() <= MOST_OWNERS);
+                prop_assert_eq!(owners.all.first().map(|first| first.expires), known.values().max().copied());
+                prop_assert_eq!(owners.all.len(), known.len());
+            }
+        }
+    }
+}
