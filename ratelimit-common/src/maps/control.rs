@@ -3,7 +3,7 @@
 use crate::{boundary, meters::gcra::Units};
 
 /// Changes with every layout in this crate, and is checked before any pinned map is trusted.
-pub const ABI_VERSION: u32 = 24;
+pub const ABI_VERSION: u32 = 25;
 
 /// The entry of the control map. The fields that every packet reads come first, in two cache lines.
 #[repr(C)]
@@ -204,6 +204,9 @@ pub const FEATURE_LEASES: u32 = 1 << 22;
 pub const FEATURE_DIVIDE: u32 = 1 << 23;
 /// [`Control::features`]: SYNs of unknown sources over their rate get a SYN cookie.
 pub const FEATURE_PROVE_TCP: u32 = 1 << 24;
+
+/// [`Control::features`]: this host [spares](crate::rules::spared) its own network.
+pub const FEATURE_SPARE: u32 = 1 << 26;
 
 /// [`Control::features`]: the program learns the [rate](crate::cells::learned_rate) of unknown sources.
 pub const FEATURE_UNKNOWN_LEARNED: u32 = 1 << 25;
