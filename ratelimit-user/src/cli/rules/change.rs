@@ -22,7 +22,12 @@ use ratelimit_dataplane::{
     rules::{
         list::{self, Listed, around},
         spec::RuleSpec,
-        target::Target,
+        target::{Sources, Target},
+    },
+    spared::{
+        force,
+        place::{Place, PlaceRow},
+        renew, unapplied,
     },
 };
 use serde::Serialize;
@@ -52,7 +57,9 @@ impl InForce {
 
 /// Sets rules, all or none.
 pub(crate) fn set(instance: &mut Instance, requests: Vec<Request>, force: bool) -> Result<Vec<InForce>, Error> {
-    let replaced = ssh::change(instance, &request::change(&requests, force), force, &mut |_| {})?.replaced;
+    let change = request::change(&requests, force);
+    force::check(&instance.tables, &change)?;
+    let replaced = ssh::change(instance, &change, force, &mut |_| {})?.replaced;
     let rules = requests.into_iter().map(|Request { target, spec, life, .. }| {
         let replaced = replaced.iter().filter(|rule| rule.target == target).cloned().collect();
         // A short life can be over by now.
@@ -81,11 +88,16 @@ pub(crate) fn print<R: Serialize>(
     life: Option<Duration>,
     output: Output,
 ) -> Result<Answer> {
+    let places = renew::in_force(&instance.tables)?;
     let changes: Vec<Change<R>> = set
         .iter()
-        .map(|set| Change::of(row(&set.rule), &set.rule, &set.replaced, life.filter(|_| !set.is_kept)))
+        .map(|set| Change {
+            not_applied_to: unapplied_to(&set.rule, &places).iter().map(PlaceRow::from).collect(),
+            ..Change::of(row(&set.rule), &set.rule, &set.replaced, life.filter(|_| !set.is_kept))
+        })
         .collect();
-    let hints = |rule: &Listed| Ok([around(instance, rule)?, exceptions(instance, rule)?].concat());
+    let hints =
+        |rule: &Listed| Ok([around(instance, rule)?, exceptions(instance, rule)?, spared(rule, &places)].concat());
     let hints = set.iter().map(|set| hints(&set.rule)).collect::<Result<Vec<_>>>()?;
     let is_attached = !instance.attachments.is_empty();
     let is_of_file = set.iter().any(|set| set.replaced.iter().any(|rule| rule.origin == CONFIG));
@@ -111,6 +123,9 @@ struct Change<R> {
     #[serde(flatten)]
     rule: R,
     replaced: Option<String>,
+    /// What this host spares of the sources of a deny.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_applied_to: Vec<PlaceRow>,
     /// When it expires and what it has replaced, for the end of a line.
     #[serde(skip)]
     end: String,
@@ -141,7 +156,7 @@ impl<R> Change<R> {
             Some(replaced) if Some(replaced) != covers.as_ref() => end += &format!(" (replaced: {replaced})"),
             _ => {}
         }
-        Self { rule, replaced, end }
+        Self { rule, replaced, not_applied_to: Vec::new(), end }
     }
 }
 
@@ -179,6 +194,21 @@ fn around(instance: &Instance, rule: &Listed) -> Result<Vec<String>> {
     let allow = around::allow_around(&instance.tables, rule.target)?;
     let text = |allow| format!("  inside {allow}, which has the rule allow: that no longer applies to {}", rule.target);
     Ok(allow.map(text).into_iter().collect())
+}
+
+/// Returns what this host spares of the sources of a deny.
+fn unapplied_to(rule: &Listed, places: &[Place]) -> Vec<Place> {
+    match rule.target.sources {
+        Sources::Prefix(prefix) if rule.spec.policy == Policy::DENIED => unapplied::meeting(places, prefix),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the same in words.
+fn spared(rule: &Listed, places: &[Place]) -> Vec<String> {
+    let (all, Sources::Prefix(entry)) = (unapplied_to(rule, places), rule.target.sources) else { return Vec::new() };
+    let line = || format!("  {}", unapplied::Unapplied { entry, places: all.clone() });
+    (!all.is_empty()).then(line).into_iter().collect()
 }
 
 /// The number of narrower rules that text names. Further ones are counted.
