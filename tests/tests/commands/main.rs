@@ -18,6 +18,7 @@ mod locks;
 mod many;
 mod metrics;
 mod output;
+mod own_network;
 mod ownership;
 mod packages;
 mod pins;
