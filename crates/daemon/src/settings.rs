@@ -53,6 +53,10 @@ pub struct SettingsArguments {
     /// has opened (TCP, and connected UDP sockets), or off [default: 1M/s]
     #[arg(long, value_name = "RATE|off")]
     own: Option<RateOrOff>,
+    /// Whether nothing denies this host's own network: its addresses, gateways, name servers, the networks of its
+    /// interfaces, loopback, and 0.0.0.0. Denies, lists and bans are not applied to these, and limits are [default: on]
+    #[arg(long, value_enum, value_name = "on|off", hide_possible_values = true)]
+    spare: Option<Switch>,
     /// Answers to rejected packets (ICMP errors and TCP resets) per second for all sources in total, or off [default:
     /// 100/s]
     #[arg(long, value_name = "RATE|off")]
@@ -166,6 +170,10 @@ impl SettingsArguments {
             0 => "own connections: limited like all others".to_owned(),
             rate => format!("own connections: spared up to {rate}/s from each source"),
         });
+        let spare = self.spare.map(|switch| match switch {
+            Switch::On => "this host's own network: never denied".to_owned(),
+            Switch::Off => "this host's own network: denied like all others".to_owned(),
+        });
         let prove = self.prove.map(|prove| match prove {
             Prove::Tcp => "proof of addresses: SYN cookies over the rate of unknown sources".to_owned(),
             Prove::Off => "proof of addresses: established connections alone".to_owned(),
@@ -192,7 +200,8 @@ impl SettingsArguments {
         let logs = self.max_sliding_logs.map(|most| format!("sliding logs: {most}, if a limit uses them"));
         let sources = self.max_sources.map(|most| format!("buckets: {most}"));
         let cells = self.cells.map(|cells| format!("cells: {cells}"));
-        let lines = [shadow, sources, cells, logs, unknown, prove, proofs, own, admissions, sample, malformed, replies];
+        let lines =
+            [shadow, sources, cells, logs, unknown, prove, proofs, own, spare, admissions, sample, malformed, replies];
         lines.into_iter().flatten().collect()
     }
 
@@ -217,6 +226,7 @@ impl SettingsArguments {
             prove_tcp: self.prove.map(|prove| prove == Prove::Tcp),
             proofs: self.proofs.map(|rate| rate.0),
             own: self.own.map(|rate| rate.0),
+            spare: self.spare.map(|switch| switch == Switch::On),
             replies: self.replies.map(|rate| rate.0),
             sliding_logs: self.max_sliding_logs,
             shadow: self.shadow.map(|switch| switch == Switch::On),

@@ -1,9 +1,12 @@
 //! What decides about the packets of an address: the rule, the default, the list or the ban, and what that outranks.
 
 use ratelimit_base::text::prefix::Prefix;
-use ratelimit_common::identity::{
-    class::{self, Classes},
-    source::Source,
+use ratelimit_common::{
+    identity::{
+        class::{self, Classes},
+        source::Source,
+    },
+    limits::policy::Policy,
 };
 
 use crate::{
@@ -15,6 +18,7 @@ use crate::{
         services::Services,
         target::Target,
     },
+    spared::{place::Place, renew, unapplied},
     tables::open::Tables,
 };
 
@@ -36,11 +40,14 @@ pub struct Decision {
     pub decides: Option<Voice>,
     /// Bans, then lists, then rules from the narrowest on.
     pub outranked: Vec<Voice>,
+    /// The prefix of this host's own network around the source, to which no deny, list or ban is applied.
+    pub spared: Option<Place>,
 }
 
 /// Returns what decides about packets of these classes. During a change of lists, it is what the change puts in force.
 pub fn of(tables: &Tables, address: &Prefix, classes: Classes) -> Result<Decision, Error> {
     let (services, source) = (Services::read(tables)?, resolve::payer(tables, address, classes)?);
+    let spared = unapplied::around(&renew::in_force(tables)?, Prefix::of(&source, source.prefix));
     let (winner, billed) = resolve::winner(tables, &source, classes)?;
     let (mut decides, mut outranked) = (None, Vec::new());
     let mut add = |voice, is_winner: bool| match &decides {
@@ -60,8 +67,9 @@ pub fn of(tables: &Tables, address: &Prefix, classes: Classes) -> Result<Decisio
     }
     for class in &each {
         for rule in around::around(tables, &source, *class)? {
-            add(Voice::Rule(rule), winner == Winner::Rule && *class == billed);
+            let applies = spared.is_none() || rule.spec.policy != Policy::DENIED;
+            add(Voice::Rule(rule), winner == Winner::Rule && *class == billed && applies);
         }
     }
-    Ok(Decision { source, decides, outranked })
+    Ok(Decision { source, decides, outranked, spared })
 }

@@ -12,6 +12,7 @@ pub mod pins;
 pub mod program;
 pub mod readings;
 pub mod rules;
+pub mod spared;
 pub mod sys;
 pub mod tables;
 pub mod trial;

@@ -10,7 +10,7 @@ use crate::{
     boundary,
     identity::{parent::Parent, source::IPV4, text::Text},
     limits::algorithm::Algorithm,
-    maps::levels::LANES,
+    maps::{levels::LANES, names::POLICIES_MAX},
     meters::{
         gcra::{self, Units},
         meter::Meter,
@@ -40,7 +40,7 @@ pub const LISTED: u32 = 5;
 pub struct Policy {
     /// [`ALLOW`], [`DENY`], [`LIMIT`], [`BAN`], [`LISTED`], or 0 for a free entry.
     pub kind: u32,
-    /// A sum of [`HAS_PARENTS`], [`COARSE`] and [`SECOND_OF_PACKETS`], and the [lane](Self::lane).
+    /// A sum of [`HAS_PARENTS`], [`COARSE`], [`SECOND_OF_PACKETS`] and [`SPARES_NONE`], and the [lane](Self::lane).
     pub flags: u32,
     /// The limit of packets, by buckets; a burst of 0 means none.
     pub packets: Meter,
@@ -82,6 +82,8 @@ pub const HAS_PARENTS: u32 = 1;
 pub const COARSE: u32 = 2;
 /// [`Policy::flags`]: the second limit counts packets too, and not bytes.
 pub const SECOND_OF_PACKETS: u32 = 4;
+/// [`Policy::flags`]: the policy also denies what this host [spares](crate::rules::spared).
+pub const SPARES_NONE: u32 = 8;
 /// [`Policy::flags`]: place of the [lane](crate::maps::levels).
 const LANE_SHIFT: u32 = 8;
 
@@ -145,6 +147,9 @@ pub const ALLOWED_ID: PolicyId = 1;
 pub const DENIED_ID: PolicyId = 2;
 /// Slot of [`Policy::BANNED`], in every instance.
 pub const BANNED_ID: PolicyId = 3;
+/// Slot of [`Policy::FORCED`]. It is the last one, because earlier versions use the slots from the first on. It is empty
+/// until a rule needs it.
+pub const FORCED_ID: PolicyId = POLICIES_MAX - 1;
 
 impl Policy {
     /// Every packet passes, as within a limit that is never reached.
@@ -155,12 +160,20 @@ impl Policy {
     pub const DENIED: Self = Self::without_limits(DENY);
     /// No packet passes for a time.
     pub const BANNED: Self = Self::without_limits(BAN);
+    /// No packet passes, whatever this host spares.
+    pub const FORCED: Self = Self { flags: SPARES_NONE, ..Self::DENIED };
 
     /// No packet passes, because of the list with this number.
     #[must_use]
     pub const fn listed(number: u32) -> Self {
         let policy = Self::without_limits(LISTED);
         Self { ban: Ban { after: number, ..policy.ban }, ..policy }
+    }
+
+    /// Returns whether it is a rule *deny*, of any kind. A ban and a list are none.
+    #[must_use]
+    pub const fn is_deny(&self) -> bool {
+        self.kind == DENY
     }
 
     /// Returns the number of the list that denies the sources of this policy.

@@ -31,6 +31,8 @@ pub enum Constant {
     ProveTcp,
     /// Not 0 if packets of this host's own connections are spared.
     Own,
+    /// Not 0 if this host [spares](crate::rules::spared) its own network.
+    Spare,
     /// The first local port that the kernel chooses for a connection.
     OwnPortsFirst,
     /// The last such port.
@@ -78,7 +80,7 @@ const FIRST: u32 = 0x5e77_1a00;
 
 impl Constant {
     /// All constants, in their order.
-    pub const ALL: [Self; 32] = {
+    pub const ALL: [Self; 33] = {
         use Constant::*;
         [
             InjectedClock,
@@ -93,6 +95,7 @@ impl Constant {
             UnknownLearned,
             ProveTcp,
             Own,
+            Spare,
             OwnPortsFirst,
             OwnPortsLast,
             Windows,

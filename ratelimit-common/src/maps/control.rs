@@ -205,6 +205,9 @@ pub const FEATURE_DIVIDE: u32 = 1 << 23;
 /// [`Control::features`]: SYNs of unknown sources over their rate get a SYN cookie.
 pub const FEATURE_PROVE_TCP: u32 = 1 << 24;
 
+/// [`Control::features`]: this host [spares](crate::rules::spared) its own network.
+pub const FEATURE_SPARE: u32 = 1 << 26;
+
 /// [`Control::features`]: the program learns the [rate](crate::cells::learned_rate) of unknown sources.
 pub const FEATURE_UNKNOWN_LEARNED: u32 = 1 << 25;
 

@@ -41,6 +41,8 @@ pub const LIST_ADDRESSES: &str = "LIST_ADDRESSES";
 pub const LIST_PREFIXES: &str = "LIST_PREFIXES";
 /// Number of a list → packets and bytes that it has refused, per CPU. See [`crate::reason::Count`].
 pub const LIST_HITS: &str = "LIST_HITS";
+/// Prefix that this host spares → why. See [`crate::rules::spared::Spared`].
+pub const SPARED: &str = "SPARED";
 /// Keyed hash of a source → eight bans. See [`crate::rules::ban::BanSet`].
 pub const BANS: &str = "BANS";
 /// Keyed hash of a source → latest end of a ban, one `u64`. See [`crate::rules::ban::Group`].
@@ -95,7 +97,7 @@ pub const OWN_PEERS: &str = "OWN_PEERS";
 pub const MESSAGES: &str = "AYA_LOGS";
 
 /// The maps that are pinned, each under its name.
-pub const PINNED: [&str; 35] = [
+pub const PINNED: [&str; 36] = [
     CONTROL,
     BUCKETS,
     SOURCE_RULES,
@@ -131,6 +133,7 @@ pub const PINNED: [&str; 35] = [
     LIST_PREFIXES,
     LIST_HITS,
     LEASES,
+    SPARED,
 ];
 
 /// Default number of buckets: about 21 MB at 160 bytes each (kernel 6.18).
@@ -154,6 +157,8 @@ pub const BAN_GROUPS: u32 = 1 << 14;
 pub const SOURCE_RULES_MAX: u32 = 1 << 20;
 /// Rules for prefixes. Those for whole IPv6 sources are among them.
 pub const PREFIX_RULES_MAX: u32 = 1 << 18;
+/// Prefixes that a host spares. Further ones are left out.
+pub const SPARED_MAX: u32 = 1 << 12;
 /// Changes that are kept. The oldest go first.
 pub const CHANGES_MAX: u32 = 256;
 /// Comments of rules, and further owners: 4 MB while there are none.

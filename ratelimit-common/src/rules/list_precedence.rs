@@ -34,9 +34,17 @@ pub trait Lists {
     ///
     /// Fails if the lists cannot be read.
     fn first(&self, slots: Slots, prefix: u8) -> Result<Match, Self::Error>;
+
+    /// Returns whether this host [spares](crate::rules::spared) a source. It is asked only where a list denies.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the spared prefixes cannot be read.
+    fn is_spared(&self, source: &Source) -> Result<bool, Self::Error>;
 }
 
-/// Returns the match of the lists in these slots for a source; [`Match::NONE`] if none has it.
+/// Returns the match of the lists in these slots for a source; [`Match::NONE`] if none has it, or if one denies it and it
+/// is spared.
 ///
 /// # Errors
 ///
@@ -60,7 +68,8 @@ pub fn of_lists<L: Lists>(lists: &L, slots: Slots, source: &Source) -> Result<Ma
         let Some(fewer) = (entry.prefix as u8).checked_sub(1) else { break };
         bits = fewer;
     }
-    Ok(found)
+    let is_passed_over = found.is_listed() && lists.is_spared(&source)?;
+    Ok(if is_passed_over { Match::NONE } else { found })
 }
 
 /// Returns the match of the list that applies among these slots at `now`, for an entry of so many bits; [`Match::NONE`]

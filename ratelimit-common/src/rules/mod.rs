@@ -7,3 +7,4 @@ pub mod list_precedence;
 pub mod precedence;
 pub mod rule;
 pub mod rule_match;
+pub mod spared;

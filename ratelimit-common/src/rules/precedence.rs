@@ -13,6 +13,9 @@
 //! An allow wins against everything else. A [list](crate::rules::list) that denies the source wins against every other
 //! rule except a deny. A ban of the source in that class, or in a narrower one, wins against every rule.
 //!
+//! For a source that this host [spares](crate::rules::spared), a deny, a list that denies and a ban are passed over as if
+//! they were not there. Only a deny that an operator forces applies.
+//!
 //! A list that limits takes the place of the default of all packets, and so gives way to every rule of the source and to
 //! the defaults of services. Of several lists with the source, one that denies applies first, then the one with the
 //! longest prefix, then the one that was created first.
@@ -22,7 +25,7 @@ use crate::{
         class::{self, ANY, Class, Classes},
         source::Source,
     },
-    limits::policy::{PolicyId, UNLIMITED_ID},
+    limits::policy::{DENIED_ID, PolicyId, UNLIMITED_ID},
     rules::{
         rule::{NEVER, Rule},
         rule_match::{DEFAULT_DEPTH, Match},
@@ -61,6 +64,13 @@ pub trait Rules {
     ///
     /// Fails if the rules cannot be read.
     fn default_policy(&self, class: Class) -> Result<PolicyId, Self::Error>;
+
+    /// Returns whether this host [spares](crate::rules::spared) a source. It is asked only where something denies.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the spared prefixes cannot be read.
+    fn is_spared(&self, source: &Source) -> Result<bool, Self::Error>;
 }
 
 /// Prefixes that can lie inside each other: one for each number of bits, 0 included.
@@ -75,13 +85,17 @@ const MOST_PREFIXES: u32 = 129;
 #[inline(always)]
 pub fn of_class<R: Rules>(rules: &R, source: &Source, class: Class, now: u64) -> Result<Match, R::Error> {
     let source = source.of_class(class);
-    if let Some(rule) = rules.source_rule(&source)?.and_then(|rule| rule.at(now)) {
+    if let Some(rule) = rules.source_rule(&source)?.and_then(|rule| rule.at(now))
+        && applies(rules, &source, &rule)?
+    {
         return Ok(Match::of(&rule));
     }
     let mut bits = source.prefix;
     for _ in 0..MOST_PREFIXES {
         let Some(rule) = rules.prefix_rule(&source, bits)? else { break };
-        if let Some(rule) = rule.at(now) {
+        if let Some(rule) = rule.at(now)
+            && applies(rules, &source, &rule)?
+        {
             return Ok(Match::of(&rule));
         }
         let Some(fewer) = rule.prefix.checked_sub(1) else { break };
@@ -92,6 +106,12 @@ pub fn of_class<R: Rules>(rules: &R, source: &Source, class: Class, now: u64) ->
     Ok(if has_none { Match::NONE } else { Match::new(policy, NEVER, DEFAULT_DEPTH) })
 }
 
+/// Returns whether a rule applies to a source: it does not deny, or the source is not spared.
+#[inline(always)]
+fn applies<R: Rules>(rules: &R, source: &Source, rule: &Rule) -> Result<bool, R::Error> {
+    Ok(rule.policy != DENIED_ID || !rules.is_spared(source)?)
+}
+
 /// Returns the ban of a source in one class at `now`, in nanoseconds; [`Match::NONE`] without one.
 ///
 /// # Errors
@@ -99,8 +119,10 @@ pub fn of_class<R: Rules>(rules: &R, source: &Source, class: Class, now: u64) ->
 /// Fails if the bans cannot be read.
 #[inline(always)]
 pub fn of_bans<R: Rules>(rules: &R, source: &Source, class: Class, now: u64) -> Result<Match, R::Error> {
-    let ban = rules.ban(&source.of_class(class))?.and_then(|ban| ban.at(now));
-    Ok(ban.map_or(Match::NONE, |ban| Match::of(&ban)))
+    match rules.ban(&source.of_class(class))?.and_then(|ban| ban.at(now)) {
+        Some(ban) if !rules.is_spared(source)? => Ok(Match::of(&ban)),
+        _ => Ok(Match::NONE),
+    }
 }
 
 /// Returns the match that wins among the classes of a packet, and its class. `rule` is [`of_class`] for the packet's

@@ -2,7 +2,7 @@
 
 use crate::{
     buckets::bucket::Resolution,
-    limits::policy::{ALLOWED_ID, DENIED_ID, PolicyId},
+    limits::policy::{ALLOWED_ID, DENIED_ID, FORCED_ID, PolicyId},
     rules::rule::Rule,
 };
 
@@ -63,7 +63,7 @@ impl Match {
     #[inline(always)]
     #[must_use]
     pub const fn is_verdict(self) -> bool {
-        self.is_allow() || self.is_listed() || self.resolution().policy() == DENIED_ID
+        self.is_allow() || self.is_listed() || matches!(self.resolution().policy(), DENIED_ID | FORCED_ID)
     }
 
     /// Returns whether it is a list that denies.

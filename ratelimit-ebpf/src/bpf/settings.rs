@@ -27,6 +27,7 @@ settings! {
     UNKNOWN_LEARNED: UnknownLearned,
     PROVE_TCP_ON: ProveTcp,
     OWN_ON: Own,
+    SPARE_ON: Spare,
     OWN_PORTS_FIRST: OwnPortsFirst,
     OWN_PORTS_LAST: OwnPortsLast,
     SOFT_ON: Soft,

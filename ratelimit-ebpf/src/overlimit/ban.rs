@@ -6,7 +6,7 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{clock::Clock, verifier::key},
-    maps::{bans, buckets, this_cpu},
+    maps::{bans, buckets, rules::spared, this_cpu},
     overlimit::ban_history,
     packet::context::{Context, NOT_OWN},
     telemetry::events,
@@ -14,7 +14,8 @@ use crate::{
 
 /// Bans the source of a packet that its bucket has refused, as its policy says. If the table has no room, that is
 /// counted, and the source stays under its limit. A packet that was [not looked up](crate::packet::context::NOT_LOOKED_UP)
-/// counts as a drop, but causes no ban: this host may have opened its connection.
+/// counts as a drop, but causes no ban: this host may have opened its connection. A ban of a spared source would not
+/// apply, so there is none.
 #[inline(always)]
 pub fn impose(context: &Context, control: &Control, policy: &Policy) {
     let now = Clock::read(control).now();
@@ -24,7 +25,7 @@ pub fn impose(context: &Context, control: &Control, policy: &Policy) {
     } else {
         ban_history::count(context, control, now)
     };
-    if time != 0 {
+    if time != 0 && !spared::has(&context.source) {
         let until = now.saturating_add(time);
         if insert(&context.source, until, now) {
             events::banned(context, until);

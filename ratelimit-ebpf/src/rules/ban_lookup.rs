@@ -17,6 +17,7 @@ use crate::{
     maps::{
         bans,
         buckets::{self, Bucket},
+        rules::spared,
     },
     packet::context::Context,
 };
@@ -43,13 +44,15 @@ pub fn find(source: &Source, hash: u64, classes: Classes, control: &Control, now
     if !group.may_have_bans(now) {
         return Banned::No;
     }
-    if settings::has_services() && is_banned_below(source, classes, now) {
-        return Banned::Narrower;
-    }
-    match bans::end_in(source, hash, group, now) {
-        0 => Banned::No,
-        end => Banned::Until(end),
-    }
+    let banned = if settings::has_services() && is_banned_below(source, classes, now) {
+        Banned::Narrower
+    } else {
+        match bans::end_in(source, hash, group, now) {
+            0 => return Banned::No,
+            end => Banned::Until(end),
+        }
+    };
+    if spared::has(source) { Banned::No } else { banned }
 }
 
 /// Makes a ban the policy of a packet, if its source has one. Returns the bucket of such a source, if there is one.

@@ -17,7 +17,7 @@ use crate::{
         control, settings,
         verifier::{given, key},
     },
-    maps::rules::lists,
+    maps::rules::{lists, spared},
 };
 
 /// The lists in the maps.
@@ -42,6 +42,11 @@ impl Lists for Maps {
     #[inline(always)]
     fn first(&self, slots: Slots, prefix: u8) -> Result<Match, Infallible> {
         Ok(if slots == 0 { Match::NONE } else { Match(first_list(slots, u32::from(prefix), self.now)) })
+    }
+
+    #[inline(always)]
+    fn is_spared(&self, source: &Source) -> Result<bool, Infallible> {
+        Ok(spared::has(source))
     }
 }
 

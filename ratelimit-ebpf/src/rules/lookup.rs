@@ -26,7 +26,10 @@ use crate::{
         control, settings,
         verifier::{given, key},
     },
-    maps::{bans, classes, rules},
+    maps::{
+        bans, classes,
+        rules::{self, spared},
+    },
     rules::list_lookup,
 };
 
@@ -58,6 +61,11 @@ impl Rules for Maps {
     #[inline(always)]
     fn default_policy(&self, class: Class) -> Result<PolicyId, Infallible> {
         Ok(classes::default_policy(class))
+    }
+
+    #[inline(always)]
+    fn is_spared(&self, source: &Source) -> Result<bool, Infallible> {
+        Ok(spared::has(source))
     }
 }
 

@@ -64,6 +64,8 @@ pub enum Check {
     Proofs,
     /// Whether the sockets of this host's own connections are found.
     OwnConnections,
+    /// Whether something denies this host's own network.
+    OwnNetwork,
     /// The rules for the SSH session of this process.
     Ssh,
     /// The fleet that the host shares limits with.

@@ -14,6 +14,7 @@ mod host;
 mod instance;
 mod interface;
 mod link_type;
+mod own_network;
 mod peers;
 mod session;
 mod tables;
@@ -66,6 +67,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
         let control = running.tables.control()?;
         findings.push(connections::examine(&control));
         findings.push(connections::examine_proofs(&control));
+        findings.extend(own_network::examine(&running.tables)?);
         findings.extend(session::examine(&running.tables)?);
     }
     if let Some(status) = fleet::status(pins) {

@@ -25,11 +25,12 @@ pub fn program(package: &str, name: &str, version: &str) -> Command {
 #[must_use]
 pub fn find(package: &str, name: &str, version: &str) -> Option<Command> {
     let executable = env::current_exe().expect("no path of the test");
-    let is_there = |usr: &PathBuf| {
-        ["bin", "sbin"].map(|folder| usr.join(folder).join(name)).into_iter().find(|path| path.is_file())
+    let is_there = |folder: &PathBuf| {
+        let path = |place: &str| folder.join(place).join(name);
+        ["usr/bin", "usr/sbin", "bin"].map(path).into_iter().find(|path| path.is_file())
     };
-    let mut folders = executable.ancestors().map(|folder| folder.join(package).join("usr"));
-    let found = folders.find_map(|usr| is_there(&usr).map(|path| (path, usr)));
+    let mut folders = executable.ancestors().map(|folder| folder.join(package));
+    let found = folders.find_map(|folder| is_there(&folder).map(|path| (path, folder.join("usr"))));
     let (path, usr) = found.unwrap_or_else(|| (PathBuf::from(name), PathBuf::new()));
     let triple = format!("lib/{}-linux-gnu", env::consts::ARCH);
     let command = || {

@@ -151,10 +151,10 @@ fn deny_mentions_service_rules_inside_its_prefix() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
-    ratelimit.ok("limit set 10.9.0.0/24 --service udp/53 --packets 7/s");
+    ratelimit.ok("limit set 10.9.1.0/24 --service udp/53 --packets 7/s");
     assert_eq!(
-        ratelimit.ok("deny add 10.9.0.0/24"),
-        "10.9.0.0/24: deny\n  does not apply to 10.9.0.0/24 udp/53: 7/s\n"
+        ratelimit.ok("deny add 10.9.1.0/24"),
+        "10.9.1.0/24: deny\n  does not apply to 10.9.1.0/24 udp/53: 7/s\n"
     );
     ratelimit.ok("detach eth0");
     let text = ratelimit.ok("deny add 10.10.0.0/24");

@@ -19,6 +19,7 @@ mod locks;
 mod many;
 mod metrics;
 mod output;
+mod own_network;
 mod ownership;
 mod packages;
 mod pins;

@@ -4,6 +4,7 @@
 mod attacks;
 mod bans;
 mod connections;
+mod dhcp;
 mod jumbo;
 mod limits;
 mod raw_ip;

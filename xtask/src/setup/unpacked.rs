@@ -46,6 +46,10 @@ pub(crate) const FAIL2BAN: Unpacked = Unpacked {
 pub(crate) const IPSET: Unpacked =
     Unpacked { packages: &["ipset", "libipset13"], programs: &["usr/sbin/ipset"], version: "--version" };
 
+/// A server and a client of DHCP, in one program (2 MB).
+pub(crate) const BUSYBOX: Unpacked =
+    Unpacked { packages: &["busybox-static"], programs: &["bin/busybox"], version: "--help" };
+
 /// Other XDP programs and their loader, with its libraries (1 MB). The filter has no argument with which it always ends
 /// successfully, so one in PATH is not found.
 pub(crate) const XDP_TOOLS: Unpacked = Unpacked {
@@ -64,7 +68,7 @@ pub(crate) const CROWDSEC: Unpacked =
 ///
 /// Fails if one is missing and cannot be downloaded.
 pub(crate) fn for_tests() -> Result<()> {
-    [PROMETHEUS, REDIS, NGINX, FAIL2BAN, IPSET, XDP_TOOLS].iter().try_for_each(Unpacked::provide)
+    [PROMETHEUS, REDIS, NGINX, FAIL2BAN, IPSET, BUSYBOX, XDP_TOOLS].iter().try_for_each(Unpacked::provide)
 }
 
 impl Unpacked {

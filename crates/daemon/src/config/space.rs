@@ -28,7 +28,7 @@ pub(super) struct SpaceNeeded {
 
 impl SpaceNeeded {
     pub(super) fn new() -> Self {
-        let always = [Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED, Policy::BANNED];
+        let always = [Policy::UNLIMITED, Policy::ALLOWED, Policy::DENIED, Policy::BANNED, Policy::FORCED];
         Self { services: HashSet::new(), policies: HashSet::from(always), singles: 0, prefixes: 0 }
     }
 

@@ -5,10 +5,7 @@
 //! inside it make it last longer. It never contains an address that is allowed, that belongs to this host, its gateways or
 //! an SSH session.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    net::IpAddr,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::{
@@ -27,7 +24,8 @@ use ratelimit_dataplane::{
         spec::RuleSpec,
         target::{Sources, Target},
     },
-    sys::{host, netlink::places},
+    spared::renew,
+    sys::host,
     tables::open::Tables,
 };
 
@@ -92,10 +90,10 @@ fn wider(tables: &Tables, change: &Change) -> Result<Option<(Change, Vec<Whole>)
     let mut bans = Bans::read(tables, change)?;
     bans.join_wholes();
     if bans.may_fill_some() {
-        let spared = spared()?;
+        let spared = spared(tables)?;
         let may_be_whole = |prefix: Prefix, service: Service| -> Result<bool, Error> {
-            let has = |address: &IpAddr| prefix.contains(&Prefix::host(*address));
-            Ok(!spared.iter().any(has) && !is_allowed(tables, Target::prefix(prefix).of(service))?)
+            Ok(!spared.iter().any(|spared| prefix.contains(spared))
+                && !is_allowed(tables, Target::prefix(prefix).of(service))?)
         };
         bans.fill(NETWORK, ADDRESSES, &may_be_whole)?;
         bans.fill(SITE, NETWORKS, &may_be_whole)?;
@@ -114,11 +112,11 @@ fn inside_site(target: Target) -> Option<Prefix> {
     (prefix.source().family == IPV6 && prefix.bits() > SITE).then_some(prefix)
 }
 
-/// Returns the addresses that no whole contains.
-fn spared() -> Result<Vec<IpAddr>, Error> {
+/// Returns what no whole contains.
+fn spared(tables: &Tables) -> Result<Vec<Prefix>, Error> {
     let sessions = ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer);
-    let peers = ssh::peers(&ssh::ports())?;
-    Ok(places::own()?.into_iter().chain(places::gateways()?).chain(sessions).chain(peers).collect())
+    let peers = sessions.chain(ssh::peers(&ssh::ports())?).map(Prefix::host);
+    Ok(renew::in_force(tables)?.into_iter().map(|place| place.prefix).chain(peers).collect())
 }
 
 /// Returns whether a rule allows packets of a target, or of a part of it.

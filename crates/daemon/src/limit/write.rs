@@ -7,7 +7,7 @@ use ratelimit_base::text::{
 use ratelimit_common::limits::{
     algorithm::Algorithm,
     limit::Limit,
-    policy::{ALLOW, BAN, DENY, DROP, LISTED, Policy},
+    policy::{ALLOW, BAN, DENY, DROP, LISTED, Policy, SPARES_NONE},
 };
 use ratelimit_dataplane::rules::spec::{ParentLimit, RuleSpec, Scope};
 
@@ -79,6 +79,7 @@ pub fn parent(limit: &ParentLimit) -> String {
 fn policy(policy: &Policy) -> String {
     match (policy.kind, packets(policy), bytes(policy)) {
         (ALLOW, ..) => "allow".to_owned(),
+        (DENY, ..) if policy.flags & SPARES_NONE != 0 => "deny --force".to_owned(),
         (DENY, ..) => "deny".to_owned(),
         (BAN, ..) => "ban".to_owned(),
         (LISTED, ..) => "denied by a list".to_owned(),

@@ -165,6 +165,14 @@ pub enum Error {
         /// The requested setting.
         requested: String,
     },
+    /// A deny would apply to no address, because this host spares all of them.
+    #[error("{denied} is {place}, and spared: nothing was changed, `ratelimit deny add {denied} --force` denies it")]
+    Spared {
+        /// The prefix of the deny.
+        denied: String,
+        /// What it is to this host, in words.
+        place: String,
+    },
     /// Unknown sources cannot be limited, or cannot prove their addresses.
     #[error(transparent)]
     Unknown(#[from] UnknownError),

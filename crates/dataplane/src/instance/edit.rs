@@ -121,6 +121,10 @@ pub(super) fn load(pinned: &mut Pinned, requested: &RequestedSettings) -> Result
         proofs::check(&settings)?;
     }
     replace::replace(pinned, &settings)?;
+    if settings.spare != running.spare {
+        // Buckets and cells remember what was decided with the other setting.
+        pinned.tables.renew()?;
+    }
     segments::try_renew(pinned);
     Ok(())
 }
@@ -129,7 +133,9 @@ pub(super) fn load(pinned: &mut Pinned, requested: &RequestedSettings) -> Result
 /// its settings.
 pub(super) fn go_back(pinned: &mut Pinned, to: Running) -> Result<(), Error> {
     if replace::can_run(&pinned.pins, &to, needed(pinned, u32::MAX)?)? {
-        replace::restore(pinned, to)
+        replace::restore(pinned, to)?;
+        // It may deny what the other one has spared.
+        pinned.tables.renew()
     } else {
         load(pinned, &to.requested())
     }

@@ -28,6 +28,7 @@ use crate::{
         proofs,
     },
     rules::{change_mark, policies, repair::repair, suspend},
+    spared::renew,
     sys::features,
     tables::open::Tables,
 };
@@ -114,6 +115,7 @@ fn locked(pins: &Path, listing: &Listing, versions: Versions) -> Result<Pinned, 
         // limits share the levels within cells.
         let _ = edit::finish_upgrade(&mut pinned);
     }
+    renew::try_renew(&mut pinned);
     Ok(pinned)
 }
 
@@ -160,6 +162,7 @@ pub(super) fn open_or_create(
             let attachments = Attachments::in_folder(&pins.join(LINKS));
             let mut pinned = Pinned { pins: pins.to_owned(), tables, attachments };
             segments::try_renew(&mut pinned);
+            renew::try_renew(&mut pinned);
             Ok((pinned, lock, true))
         }
         Err(error) => {

@@ -10,6 +10,7 @@ use crate::{
     instance::segments,
     pins::{bpffs, layout, listing::Listing, ownership},
     program::programs::Programs,
+    spared::renew,
     tables::{
         memory::{self, MapMemory},
         open::Tables,
@@ -78,6 +79,12 @@ impl View {
         self.tables.control().is_ok_and(|control| {
             segments::by_now(&control, &attachments).is_ok_and(|segments| segments != control.segments)
         })
+    }
+
+    /// Returns whether this host spares something else than is written by now.
+    #[must_use]
+    pub fn spares_others(&self) -> bool {
+        renew::is_old(&self.tables, &Attachments::in_folder(&self.pins.join(layout::LINKS)))
     }
 
     /// Returns the memory of every map.

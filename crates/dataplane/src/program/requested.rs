@@ -25,6 +25,8 @@ pub struct RequestedSettings {
     pub proofs: Option<u64>,
     /// See [`Settings::own`].
     pub own: Option<u64>,
+    /// See [`Settings::spare`].
+    pub spare: Option<bool>,
     /// See [`Settings::sliding_logs`].
     pub sliding_logs: Option<u32>,
     /// See [`Settings::shadow`].
@@ -54,6 +56,7 @@ impl RequestedSettings {
             prove_tcp: Some(settings.prove_tcp),
             proofs: Some(settings.proofs),
             own: Some(settings.own),
+            spare: Some(settings.spare),
             sliding_logs: Some(settings.sliding_logs),
             shadow: Some(settings.shadow),
             replies: Some(settings.replies),
@@ -80,6 +83,7 @@ impl RequestedSettings {
             prove_tcp: back(self.prove_tcp, &after.prove_tcp, before.prove_tcp),
             proofs: back(self.proofs, &after.proofs, before.proofs),
             own: back(self.own, &after.own, before.own),
+            spare: back(self.spare, &after.spare, before.spare),
             sliding_logs: back(self.sliding_logs, &after.sliding_logs, before.sliding_logs),
             shadow: back(self.shadow, &after.shadow, before.shadow),
             replies: back(self.replies, &after.replies, before.replies),
@@ -109,6 +113,7 @@ impl RequestedSettings {
             prove_tcp: self.prove_tcp.unwrap_or(open.prove_tcp),
             proofs: self.proofs.unwrap_or(open.proofs),
             own: self.own.unwrap_or(open.own),
+            spare: self.spare.unwrap_or(open.spare),
             sliding_logs: self.sliding_logs.unwrap_or(open.sliding_logs),
             shadow: self.shadow.unwrap_or(open.shadow),
             replies: self.replies.unwrap_or(open.replies),

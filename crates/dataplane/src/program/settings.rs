@@ -10,8 +10,8 @@ use ratelimit_common::{
             FEATURE_DIVIDE, FEATURE_ELASTIC, FEATURE_FRONT, FEATURE_INTERFACES, FEATURE_LANES, FEATURE_LEASES,
             FEATURE_LISTS, FEATURE_OWN, FEATURE_PARENTS, FEATURE_PASS_MALFORMED, FEATURE_PROVE_TCP, FEATURE_RAW_IP,
             FEATURE_REJECT, FEATURE_SAMPLE, FEATURE_SERVICES, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS,
-            FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_UNKNOWN, FEATURE_UNKNOWN_LEARNED, FEATURE_WINDOWS, OWN_DEFAULT,
-            PROOFS_DEFAULT, REPLIES_DEFAULT,
+            FEATURE_SLIDING_LOGS, FEATURE_SOFT, FEATURE_SPARE, FEATURE_UNKNOWN, FEATURE_UNKNOWN_LEARNED,
+            FEATURE_WINDOWS, OWN_DEFAULT, PROOFS_DEFAULT, REPLIES_DEFAULT,
         },
         levels::LEVELS_MAX,
         names,
@@ -44,6 +44,8 @@ pub struct Settings {
     pub proofs: u64,
     /// Packets per second of each source that are spared because they belong to own connections. 0 spares none.
     pub own: u64,
+    /// Nothing denies this host's own [network](ratelimit_common::rules::spared).
+    pub spare: bool,
     /// The most verbose level of messages that the program writes. 0 is none.
     pub log_level: u8,
     /// The program distinguishes services.
@@ -210,7 +212,7 @@ pub struct Switch {
     pub constant: Constant,
 }
 
-pub const SWITCHES: [Switch; 16] = [
+pub const SWITCHES: [Switch; 17] = [
     Switch { of: |settings| &mut settings.services, feature: FEATURE_SERVICES, constant: Constant::Services },
     Switch { of: |settings| &mut settings.parents, feature: FEATURE_PARENTS, constant: Constant::Parents },
     Switch { of: |settings| &mut settings.lanes, feature: FEATURE_LANES, constant: Constant::Lanes },
@@ -231,6 +233,7 @@ pub const SWITCHES: [Switch; 16] = [
     Switch { of: |settings| &mut settings.shadow, feature: FEATURE_SHADOW, constant: Constant::Shadow },
     Switch { of: |settings| &mut settings.interfaces, feature: FEATURE_INTERFACES, constant: Constant::Interfaces },
     Switch { of: |settings| &mut settings.lists, feature: FEATURE_LISTS, constant: Constant::Lists },
+    Switch { of: |settings| &mut settings.spare, feature: FEATURE_SPARE, constant: Constant::Spare },
 ];
 
 impl Default for Settings {
@@ -245,6 +248,7 @@ impl Default for Settings {
             prove_tcp: false,
             proofs: PROOFS_DEFAULT,
             own: OWN_DEFAULT,
+            spare: true,
             log_level: 0,
             services: false,
             parents: false,

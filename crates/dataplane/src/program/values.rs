@@ -24,7 +24,7 @@ struct Setting {
     is_given: fn(&RequestedSettings) -> bool,
 }
 
-const SETTINGS: [Setting; 15] = [
+const SETTINGS: [Setting; 16] = [
     Setting { name: "ipv6-prefix", text: |s| s.ipv6_prefix.to_string(), is_given: |r| r.ipv6_prefix.is_some() },
     Setting { name: "max-sources", text: |s| s.buckets.to_string(), is_given: |r| r.buckets.is_some() },
     Setting { name: "cells", text: |s| count(s.cells), is_given: |r| r.cells.is_some() },
@@ -34,6 +34,7 @@ const SETTINGS: [Setting; 15] = [
     Setting { name: "prove", text: |s| proof(s.prove_tcp), is_given: |r| r.prove_tcp.is_some() },
     Setting { name: "proofs", text: |s| per_second(s.proofs), is_given: |r| r.proofs.is_some() },
     Setting { name: "own", text: |s| per_second(s.own), is_given: |r| r.own.is_some() },
+    Setting { name: "spare", text: |s| switch(s.spare), is_given: |r| r.spare.is_some() },
     Setting { name: "replies", text: |s| per_second(s.replies), is_given: |r| r.replies.is_some() },
     Setting { name: "max-sliding-logs", text: |s| s.sliding_logs.to_string(), is_given: |r| r.sliding_logs.is_some() },
     Setting { name: "malformed", text: |s| malformed(s.pass_malformed), is_given: |r| r.pass_malformed.is_some() },
@@ -147,6 +148,7 @@ mod tests {
             prove_tcp: true,
             proofs: 5,
             own: 5,
+            spare: false,
             replies: 5,
             sliding_logs: 5,
             pass_malformed: true,

@@ -27,7 +27,7 @@ use crate::{
         target::{Sources, Target},
     },
     sys::host,
-    tables::{listed, open::Tables, rule_maps},
+    tables::{listed, open::Tables, rule_maps, spared},
 };
 
 /// Packets and bytes of sources that a rule decides about.
@@ -137,6 +137,10 @@ impl<'a> Known<'a> {
 
 impl Rules for Known<'_> {
     type Error = Error;
+
+    fn is_spared(&self, source: &Source) -> Result<bool, Error> {
+        spared::has(self.tables, source)
+    }
 
     fn ban(&self, source: &Source) -> Result<Option<Rule>, Error> {
         Ok(self.bans.get(source).copied())

@@ -9,7 +9,7 @@ use ratelimit_common::{
         sliding_log::Log,
     },
     identity::source::Source,
-    limits::policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, Policy, PolicyId, UNLIMITED_ID},
+    limits::policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, FORCED_ID, Policy, PolicyId, UNLIMITED_ID},
     maps::names::POLICIES_MAX,
     rules::rule::{COMMAND, FILLED, Rule},
 };
@@ -140,11 +140,11 @@ pub fn tracked(tables: &Tables) -> Result<Tracked, Error> {
     Ok(tracked)
 }
 
-/// Returns the kind of a rule. These three policies have their own slots.
+/// Returns the kind of a rule. These policies have their own slots.
 fn kind(policy: PolicyId) -> Kind {
     match policy {
         ALLOWED_ID => Kind::Allow,
-        DENIED_ID | BANNED_ID => Kind::Deny,
+        DENIED_ID | FORCED_ID | BANNED_ID => Kind::Deny,
         _ => Kind::Limit,
     }
 }

@@ -23,7 +23,7 @@ use crate::{
     error::Tried as _,
     rules::{filter, policies, spec::RuleSpec},
     sys::host,
-    tables::{bans::Bans, listed, open::Tables},
+    tables::{bans::Bans, listed, open::Tables, spared},
 };
 
 /// The rules in the pinned maps.
@@ -43,6 +43,10 @@ impl Rules for Maps<'_> {
     fn prefix_rule(&self, source: &Source, bits: u8) -> Result<Option<Rule>, Error> {
         let (bits, data) = source.prefix_key(bits);
         found(self.0.prefix_rules.open()?.get(&Key::new(bits, data), 0))
+    }
+
+    fn is_spared(&self, source: &Source) -> Result<bool, Error> {
+        spared::has(self.0, source)
     }
 
     fn default_policy(&self, class: Class) -> Result<PolicyId, Error> {

@@ -13,4 +13,5 @@ pub mod open;
 pub mod origin;
 pub mod prefix_key;
 pub mod rule_maps;
+pub mod spared;
 pub mod table;

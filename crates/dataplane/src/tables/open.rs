@@ -94,6 +94,8 @@ pub struct Tables {
     pub events_written: Table<Array<MapData, Written>>,
     /// Keyed hash → lease of a source.
     pub leases: Table<Array<MapData, Lease>>,
+    /// Prefix that this host spares → the number of a [reason](ratelimit_common::rules::spared::Spared).
+    pub spared: Table<LpmTrie<MapData, PrefixKey, u64>>,
     /// Place of an interface → its capacity.
     pub capacities: Table<Array<MapData, Capacity>>,
 }
@@ -203,6 +205,7 @@ impl Tables {
             events: origin.table(names::EVENTS)?,
             events_written: origin.table(names::EVENTS_WRITTEN)?,
             leases: origin.table(names::LEASES)?,
+            spared: origin.table(names::SPARED)?,
             capacities: origin.table(names::INTERFACE_CAPACITIES)?,
         })
     }

@@ -34,6 +34,8 @@ struct All {
     lists: Vec<Named>,
     in_force: Slots,
     source: Source,
+    /// Whether the host spares it.
+    is_spared: bool,
 }
 
 impl Lists for All {
@@ -56,14 +58,21 @@ impl Lists for All {
         let list = |slot| Ok(self.lists.iter().find(|named| named.slot == slot).map(|named| &named.list));
         first_list(slots, prefix, NOW, list)
     }
+
+    fn is_spared(&self, _: &Source) -> Result<bool, Infallible> {
+        Ok(self.is_spared)
+    }
 }
 
 impl All {
-    /// The definition: of all lists in force with the source, one that denies, then the longest prefix, then the oldest.
+    /// The definition: of all lists in force with the source, one that denies, then the longest prefix, then the oldest. If
+    /// one denies a spared source, none applies.
     fn naive(&self) -> Option<&Named> {
         let is_in_force = |named: &&Named| self.in_force >> named.slot & 1 != 0 && !named.list.is_over(NOW);
         let with_source = self.lists.iter().filter(is_in_force).filter(|named| named.bits.is_some());
-        with_source.min_by_key(|named| (!named.list.denies(), 32 - named.bits.unwrap_or(0), named.list.created()))
+        let first =
+            with_source.min_by_key(|named| (!named.list.denies(), 32 - named.bits.unwrap_or(0), named.list.created()));
+        first.filter(|named| !self.is_spared || !named.list.denies())
     }
 }
 
@@ -72,19 +81,26 @@ fn all() -> impl Strategy<Value = All> {
     let expires = prop_oneof![Just(NEVER), Just(NOW), Just(NOW + 1)];
     // Few different times, but no two are equal.
     let list = (bits, any::<bool>(), 0u64..4, expires);
-    (prop::collection::btree_map(0..LIST_SLOTS, list, 0..20), any::<u64>()).prop_map(|(lists, in_force)| {
-        let named = |(slot, (bits, denies, created, expires)): (u32, (Option<u8>, bool, u64, u64))| Named {
-            list: List {
-                policy: 100 + slot,
-                expires,
-                rank: List::rank(denies, created << 8 | u64::from(slot)),
-                ..List::NONE
-            },
-            slot,
-            bits,
-        };
-        All { lists: lists.into_iter().map(named).collect(), in_force, source: Source::v4([192, 0, 2, 1]) }
-    })
+    (prop::collection::btree_map(0..LIST_SLOTS, list, 0..20), any::<u64>(), any::<bool>()).prop_map(
+        |(lists, in_force, is_spared)| {
+            let named = |(slot, (bits, denies, created, expires)): (u32, (Option<u8>, bool, u64, u64))| Named {
+                list: List {
+                    policy: 100 + slot,
+                    expires,
+                    rank: List::rank(denies, created << 8 | u64::from(slot)),
+                    ..List::NONE
+                },
+                slot,
+                bits,
+            };
+            All {
+                lists: lists.into_iter().map(named).collect(),
+                in_force,
+                source: Source::v4([192, 0, 2, 1]),
+                is_spared,
+            }
+        },
+    )
 }
 
 fn rule(policy: u32, bits: u8) -> Match {
@@ -159,6 +175,10 @@ fn the_prefixes_of_all_slots_may_lie_inside_each_other() {
             let denies = prefix == self.0[0];
             let list = List { policy: 7, expires: NEVER, rank: List::rank(denies, 1), ..List::NONE };
             first_list(slots, prefix, NOW, |_| Ok(Some(&list)))
+        }
+
+        fn is_spared(&self, _: &Source) -> Result<bool, Infallible> {
+            Ok(false)
         }
     }
     let nested = Nested((0..LIST_SLOTS as u8).map(|slot| 16 + slot).collect());

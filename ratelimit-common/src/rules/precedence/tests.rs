@@ -5,7 +5,7 @@ use std::{collections::HashMap, vec, vec::Vec};
 use crate::{
     buckets::bucket::Resolution,
     identity::source::IPV4,
-    limits::policy::{ALLOWED_ID, BANNED_ID, DENIED_ID},
+    limits::policy::{ALLOWED_ID, BANNED_ID, DENIED_ID, FORCED_ID},
     rules::{
         precedence::*,
         rule::{COMMAND, Covered},
@@ -25,6 +25,8 @@ struct All {
     sources: Vec<(Source, Rule)>,
     prefixes: Vec<(Source, Rule)>,
     defaults: HashMap<Class, PolicyId>,
+    /// Whether the host spares every source.
+    is_spared: bool,
 }
 
 fn exact(rules: &[(Source, Rule)], source: &Source) -> Option<Rule> {
@@ -56,6 +58,10 @@ impl Rules for All {
     fn default_policy(&self, class: Class) -> Result<PolicyId, Infallible> {
         Ok(self.defaults.get(&class).copied().unwrap_or(UNLIMITED_ID))
     }
+
+    fn is_spared(&self, _: &Source) -> Result<bool, Infallible> {
+        Ok(self.is_spared)
+    }
 }
 
 /// Returns the rules that are in force.
@@ -68,12 +74,22 @@ fn running(rules: &[(Source, Rule)]) -> Vec<(Source, Rule)> {
 }
 
 impl All {
+    /// Returns the rules that are in force and apply: no deny of a spared source.
+    fn applying(&self, rules: &[(Source, Rule)]) -> Vec<(Source, Rule)> {
+        running(rules).into_iter().filter(|(_, rule)| !self.is_spared || rule.policy != DENIED_ID).collect()
+    }
+
+    /// Returns the bans that apply.
+    fn bans(&self) -> Vec<(Source, Rule)> {
+        if self.is_spared { Vec::new() } else { running(&self.bans) }
+    }
+
     /// The definition: scans all rules, and forgets the expired ones first. Returns the bits of the rule, if it is one,
     /// and the policy.
     fn naive(&self, source: &Source, class: Class) -> Option<(Option<u8>, PolicyId)> {
         let source = source.of_class(class);
-        let own = exact(&running(&self.sources), &source);
-        let prefixes = running(&self.prefixes);
+        let own = exact(&self.applying(&self.sources), &source);
+        let prefixes = self.applying(&self.prefixes);
         let around = prefixes.iter().filter(|(prefix, _)| covers(prefix, &source));
         let longest = around.max_by_key(|(prefix, _)| prefix.prefix).map(|(_, rule)| *rule);
         if let Some(rule) = own.or(longest) {
@@ -91,14 +107,14 @@ impl All {
             classes.iter().filter_map(|class| self.naive(source, *class).map(|found| (found, *class))).collect();
         let mut best = found[0];
         for ((bits, policy), class) in found.into_iter().skip(1) {
-            let is_verdict = [ALLOWED_ID, DENIED_ID].contains(&policy);
+            let is_verdict = [ALLOWED_ID, DENIED_ID, FORCED_ID].contains(&policy);
             if is_verdict && bits.map_or(-1, i16::from) > best.0.0.map_or(-1, i16::from) {
                 best = ((bits, policy), class);
             }
         }
         let ((_, policy), billed) = best;
         let up_to_billed = classes.iter().position(|class| *class == billed).map_or(0, |place| place + 1);
-        let bans = running(&self.bans);
+        let bans = self.bans();
         let banned = classes[..up_to_billed].iter().find(|class| exact(&bans, &source.of_class(**class)).is_some());
         match banned {
             Some(class) if policy != ALLOWED_ID => (BANNED_ID, *class),
@@ -133,7 +149,7 @@ fn expires() -> impl Strategy<Value = u64> {
 }
 
 fn lists(v4: bool) -> impl Strategy<Value = All> {
-    let policy = prop_oneof![Just(ALLOWED_ID), Just(DENIED_ID), 4u32..8];
+    let policy = prop_oneof![Just(ALLOWED_ID), Just(DENIED_ID), Just(FORCED_ID), 4u32..8];
     let length =
         if v4 { prop_oneof![0u8..=32, 20u8..=32].boxed() } else { prop_oneof![0u8..=128, 100u8..=128].boxed() };
     let bits = if v4 { 32 } else { 128 };
@@ -152,15 +168,16 @@ fn lists(v4: bool) -> impl Strategy<Value = All> {
         prop::collection::vec(entry(Just(bits).boxed()), 0..6),
         prop::collection::vec(entry(length), 0..40),
         prop::collection::hash_map(0u8..3, 4u32..8, 0..3),
+        any::<bool>(),
     )
-        .prop_map(|(bans, sources, prefixes, defaults)| {
+        .prop_map(|(bans, sources, prefixes, defaults, is_spared)| {
             // A map has one rule for each key.
             let unique =
                 |rules: Vec<(Source, Rule)>| rules.into_iter().collect::<HashMap<_, _>>().into_iter().collect();
             let bans: Vec<_> = unique(bans);
             let bans =
                 bans.into_iter().map(|(source, ban)| (source, Rule { policy: BANNED_ID, ..ban.bare() })).collect();
-            All { bans, sources: unique(sources), prefixes: unique(prefixes), defaults }
+            All { bans, sources: unique(sources), prefixes: unique(prefixes), defaults, is_spared }
         })
 }
 
@@ -178,7 +195,7 @@ proptest! {
         let Ok((found, billed)) = best(packed(classes), true, find, bans, || Ok(Match::NONE));
         prop_assert_eq!((found.resolution().policy(), billed), lists.naive_best(&source, classes));
         let of_rules = classes.iter().filter_map(|class| lists.naive(&source, *class)).filter_map(|(bits, _)| bits);
-        let banned = running(&lists.bans);
+        let banned = lists.bans();
         let of_bans = classes.iter().filter_map(|class| Some(exact(&banned, &source.of_class(*class))?.prefix));
         let naive = of_rules.chain(of_bans).max();
         let Ok(longest) = longest_prefix(packed(classes), true, find, bans, || Ok(Match::NONE));

@@ -16,6 +16,7 @@
 //! nanoseconds between a lookup and the copy after it.
 
 pub mod lists;
+pub mod spared;
 
 use aya_ebpf::{
     btf_maps::{Array, HashMap, LpmTrie, lpm_trie::Key},

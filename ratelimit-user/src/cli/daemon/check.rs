@@ -11,11 +11,19 @@ use ratelimit_base::{
     tables::problem::{ConfigError, Problem},
     text::{excerpt::escaped, feed::Bad},
 };
+use ratelimit_common::maps::control::IPV6_PREFIX_DEFAULT;
 use ratelimit_daemon::{
-    config::{self, Config, PlannedList, daemon::kept::Kept},
+    config::{self, Config, Planned, PlannedList, daemon::kept::Kept},
     controller::socket::request::ago,
 };
-use ratelimit_dataplane::{Error, attach::refusal, sys::interface};
+use ratelimit_dataplane::{
+    Error,
+    attach::refusal,
+    lists::action::Action,
+    rules::target::Sources,
+    spared::{place::Surroundings, unapplied::Found},
+    sys::interface,
+};
 use serde::Serialize;
 
 use super::{REQUEST_TABLES, serve_tables::ServeTables, warnings};
@@ -95,6 +103,9 @@ pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
             let mut warnings = warnings::of(&config, SystemTime::now());
             warnings.extend(of_serve);
             warnings.extend(config.lists.iter().filter_map(not_fetched));
+            if arguments.host {
+                warnings.extend(not_applied(&config)?);
+            }
             for warning in &warnings {
                 writeln!(io::stderr(), "ratelimit: warning: {file}: {}", escaped(warning))?;
             }
@@ -162,6 +173,28 @@ fn fetched(list: &PlannedList) -> Option<String> {
 fn not_fetched(list: &PlannedList) -> Option<String> {
     let (remote, reason) = (list.remote.as_ref()?, list.content.as_ref().err()?);
     Some(format!("list {}: {} {reason}: the daemon fetches {}", list.name, list.file.display(), remote.address))
+}
+
+/// Returns what of the file's lists and denies is not applied to this host's own network.
+fn not_applied(config: &Config) -> Result<Vec<String>, Error> {
+    let settings = config.requested;
+    if settings.spare == Some(false) {
+        return Ok(Vec::new());
+    }
+    let places = Surroundings::read()?.places(settings.ipv6_prefix.unwrap_or(IPV6_PREFIX_DEFAULT) as u8);
+    let denied = |rule: &Planned| match rule.target.sources {
+        Sources::Prefix(prefix) if rule.spec.policy.is_deny() => Some(prefix),
+        _ => None,
+    };
+    let mut lines: Vec<String> = Found::of(&places, config.rules.iter().filter_map(denied))
+        .lines(SHOWN)
+        .map(|line| format!("deny {line}"))
+        .collect();
+    for list in config.lists.iter().filter(|list| list.action == Action::Deny) {
+        let entries = list.content.iter().flat_map(|content| content.entries.iter());
+        lines.extend(Found::of(&places, entries).lines(SHOWN).map(|line| format!("list {}: {line}", list.name)));
+    }
+    Ok(lines)
 }
 
 /// Returns the lists whose files cannot be used. A copy that the daemon fetches is none of them.

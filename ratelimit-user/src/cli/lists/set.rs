@@ -20,6 +20,10 @@ use ratelimit_dataplane::{
         listing,
     },
     rules::target::Sources,
+    spared::{
+        renew,
+        unapplied::{self, Found},
+    },
     sys::host,
 };
 use serde::Serialize;
@@ -34,6 +38,9 @@ use crate::cli::{
     },
     rules::lines,
 };
+
+/// The most entries that are named as not applied to what this host spares.
+pub(super) const SHOWN: usize = 20;
 
 /// Where the entries of a list come from.
 pub(super) enum From<'a> {
@@ -62,6 +69,9 @@ struct Set {
     skipped: usize,
     /// The list that was replaced. Null if there was none.
     replaced: Option<Row>,
+    /// The first entries that are not applied to what this host spares.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unapplied: Vec<unapplied::Row>,
 }
 
 /// Sets a list.
@@ -94,13 +104,15 @@ pub(super) fn run(name: &str, from: &From<'_>, how: &How, pins: &Path, output: O
     if let Some(fall) = entries::fall(had, list.entries.len()).filter(|_| !force) {
         bail!("{}: the list {name} {fall}: nothing was changed, --force sets it", from.place());
     }
+    let denied = list.entries.iter().filter(|_| list.action == Action::Deny);
+    let unapplied = Found::of(&renew::in_force(&instance.tables)?, denied);
     let is_of_file = before.as_ref().is_some_and(|list| list.origin == CONFIG);
     let replaced = before.map(|list| Row::of(&list));
     ssh::change_lists(&mut instance, &ListChange { set: vec![list], ..ListChange::default() }, force)?;
     let is_attached = !instance.attachments.is_empty();
     // A short life can be over by now.
     let Some(list) = find(&instance)? else { bail!("the list {name} has ended already: give a longer --for") };
-    let set = Set { row: Row::of(&list), skipped, replaced };
+    let set = Set { row: Row::of(&list), skipped, replaced, unapplied: unapplied.rows() };
     output.print(&set, |out| {
         let had_end = set.replaced.as_ref().is_some_and(|row| row.expires_in_seconds.is_some());
         let life = match life {
@@ -113,6 +125,7 @@ pub(super) fn run(name: &str, from: &From<'_>, how: &How, pins: &Path, output: O
         });
         let skipped = if skipped == 0 { String::new() } else { format!(", {} skipped", count(skipped, "line")) };
         writeln!(out, "{name}: {}, {}{life}{replaced}{skipped}", set.row.action_text(), entries_text(list.entries()))?;
+        unapplied.lines(SHOWN).try_for_each(|line| writeln!(out, "  {line}"))?;
         if !is_attached {
             writeln!(out, "  not attached to any interface: the list takes effect at the next `ratelimit attach`")?;
         }

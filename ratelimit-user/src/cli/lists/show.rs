@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_dataplane::{Instance, lists::listing};
+use ratelimit_dataplane::{Instance, lists::listing, spared::unapplied};
 use serde::Serialize;
 
-use super::set::entries_text;
+use super::set::{SHOWN, entries_text};
 use crate::cli::print::{
     answer::Answer,
     list_row::Row,
@@ -16,10 +16,14 @@ use crate::cli::print::{
 /// Shows one list.
 pub(super) fn show(name: &str, with_entries: bool, pins: &Path, output: Output) -> Result<Answer> {
     #[derive(Serialize)]
-    struct Entries {
+    struct Shown {
         #[serde(flatten)]
         row: Row,
-        list: Vec<String>,
+        /// The first entries that are not applied to what this host spares.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        unapplied: Vec<unapplied::Row>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        list: Option<Vec<String>>,
     }
     let instance = Instance::open(pins)?;
     let Some(list) = listing::with_estimates(&instance.tables)?.into_iter().find(|list| list.name == name) else {
@@ -27,15 +31,19 @@ pub(super) fn show(name: &str, with_entries: bool, pins: &Path, output: Output) 
         return Ok(Answer::Negative);
     };
     let row = Row::of(&list);
+    let unapplied = unapplied::of_list(&instance.tables, &list)?;
     if with_entries {
         let entries = listing::entries(&instance.tables, &list)?;
         drop(instance);
         let list = if output.json { entries.iter().map(ToString::to_string).collect() } else { Vec::new() };
-        output.print(&Entries { row, list }, |out| entries.iter().try_for_each(|entry| writeln!(out, "{entry}")))?;
+        let shown = Shown { row, unapplied: unapplied.rows(), list: Some(list) };
+        output.print(&shown, |out| entries.iter().try_for_each(|entry| writeln!(out, "{entry}")))?;
         return Ok(Answer::Done);
     }
-    output.print(&row, |out| {
-        let Row { addresses, prefixes, hits, .. } = &row;
+    let shown = Shown { row, unapplied: unapplied.rows(), list: None };
+    output.print(&shown, |out| {
+        let row = &shown.row;
+        let Row { addresses, prefixes, hits, .. } = row;
         writeln!(out, "{name}: {}", row.named_action())?;
         writeln!(out, "  {}: addresses {addresses}, prefixes {prefixes}", entries_text(row.entries))?;
         let word = if row.hits.estimated { "over the limit, an estimate" } else { "dropped" };
@@ -46,7 +54,8 @@ pub(super) fn show(name: &str, with_entries: bool, pins: &Path, output: Output) 
             "  set by {}{}",
             row.origin,
             row.file.as_ref().map_or_else(String::new, |_| format!(", from {}", row.place()))
-        )
+        )?;
+        unapplied.lines(SHOWN).try_for_each(|line| writeln!(out, "  {line}"))
     })?;
     Ok(Answer::Done)
 }

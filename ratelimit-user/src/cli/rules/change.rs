@@ -27,7 +27,12 @@ use ratelimit_dataplane::{
         batch::{self, Sharing},
         list::{self, Listed, around},
         spec::RuleSpec,
-        target::Target,
+        target::{Sources, Target},
+    },
+    spared::{
+        force,
+        place::{Place, PlaceRow},
+        renew, unapplied,
     },
 };
 use serde::Serialize;
@@ -78,6 +83,7 @@ pub(super) fn set_shared(
     sharing: Sharing,
 ) -> Result<Outcome, Error> {
     let change = batch::Change { sharing, ..request::change(&requests, force) };
+    force::check(&instance.tables, &change)?;
     let (changed, wholes) = filled::change(instance, &change, force, &mut |_| {})?;
     let notes = notes(instance, &changed, &wholes);
     let replaced = changed.replaced;
@@ -128,16 +134,19 @@ pub(crate) fn print<R: Serialize>(
     life: Option<Duration>,
     output: Output,
 ) -> Result<Answer> {
+    let places = renew::in_force(&instance.tables)?;
     let changes: Vec<Change<R>> = set
         .iter()
         .map(|set| Change {
             given: cuts.written(set.rule.target.sources),
             whole: set.whole.clone(),
             notes: notes.to_vec(),
+            not_applied_to: unapplied_to(&set.rule, &places).iter().map(PlaceRow::from).collect(),
             ..Change::of(row(&set.rule), &set.rule, &set.replaced, life.filter(|_| !set.is_kept))
         })
         .collect();
-    let hints = |rule: &Listed| Ok([around(instance, rule)?, exceptions(instance, rule)?].concat());
+    let hints =
+        |rule: &Listed| Ok([around(instance, rule)?, exceptions(instance, rule)?, spared(rule, &places)].concat());
     let hints = set.iter().map(|set| hints(&set.rule)).collect::<Result<Vec<_>>>()?;
     let is_attached = !instance.attachments.is_empty();
     let is_of_file = set.iter().any(|set| set.replaced.iter().any(|rule| rule.origin == CONFIG));
@@ -174,6 +183,9 @@ struct Change<R> {
     /// What else the command has done. Absent if there is nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    /// What this host spares of the sources of a deny.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_applied_to: Vec<PlaceRow>,
     /// When it expires and what it has replaced, for the end of a line.
     #[serde(skip)]
     end: String,
@@ -209,7 +221,7 @@ impl<R> Change<R> {
             Some(replaced) if Some(replaced) != covers.as_ref() => end += &format!(" (replaced: {replaced})"),
             _ => {}
         }
-        Self { rule, replaced, given: None, whole: None, notes: Vec::new(), end }
+        Self { rule, replaced, given: None, whole: None, notes: Vec::new(), not_applied_to: Vec::new(), end }
     }
 }
 
@@ -267,6 +279,21 @@ fn around(instance: &Instance, rule: &Listed) -> Result<Vec<String>> {
     let allow = around::allow_around(&instance.tables, rule.target)?;
     let text = |allow| format!("  inside {allow}, which has the rule allow: that no longer applies to {}", rule.target);
     Ok(allow.map(text).into_iter().collect())
+}
+
+/// Returns what this host spares of the sources of a deny.
+fn unapplied_to(rule: &Listed, places: &[Place]) -> Vec<Place> {
+    match rule.target.sources {
+        Sources::Prefix(prefix) if rule.spec.policy == Policy::DENIED => unapplied::meeting(places, prefix),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the same in words.
+fn spared(rule: &Listed, places: &[Place]) -> Vec<String> {
+    let (all, Sources::Prefix(entry)) = (unapplied_to(rule, places), rule.target.sources) else { return Vec::new() };
+    let line = || format!("  {}", unapplied::Unapplied { entry, places: all.clone() });
+    (!all.is_empty()).then(line).into_iter().collect()
 }
 
 /// The number of narrower rules that text names. Further ones are counted.

@@ -11,6 +11,7 @@ use anyhow::{Result, anyhow, bail};
 use ratelimit_base::text::{feed::Bad, prefix::Prefix, service::ServiceName};
 use ratelimit_common::{
     identity::service::Service,
+    limits::policy::Policy,
     rules::{
         comment::Comment,
         rule::{APPLICATION, BANNED, COMMAND},
@@ -28,6 +29,11 @@ use ratelimit_dataplane::{
         list::{self, Listed},
         spec::RuleSpec,
         target::Target,
+    },
+    spared::{
+        place::Place,
+        renew,
+        unapplied::{self, Found, Spans},
     },
 };
 use serde::Serialize;
@@ -89,6 +95,9 @@ struct Set {
     /// What else the command has done. Absent if there is nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    /// The first denies that are not applied to what this host spares.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unapplied: Vec<unapplied::Row>,
 }
 
 /// Returns whether a number is 0.
@@ -131,7 +140,8 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
     }
     let mut instance = Instance::open(pins)?;
     let existing = rule.existing(&prefixes, &instance)?;
-    let (mut request, bad) = rule.requests(&prefixes, &existing);
+    let places = renew::in_force(&instance.tables)?;
+    let (mut request, bad) = rule.requests(&prefixes, &existing, &places);
     skipped += refuse(rule, bad, &mut prefixes, "cannot be changed")?;
     if prefixes.is_empty() {
         return nothing(output, "no line has a limit that can be changed: nothing was changed");
@@ -149,7 +159,7 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
         if prefixes.is_empty() {
             return nothing(output, "every line would overrule a rule allow: nothing was changed");
         }
-        request = rule.requests(&prefixes, &existing).0;
+        request = rule.requests(&prefixes, &existing, &places).0;
         outcome = apply(&mut instance, &request.change, rule.force);
     }
     let (Changed { replaced, lasting, .. }, notes) = outcome?;
@@ -160,7 +170,11 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
     let before =
         |rule: &Listed| specs.get(&rule.target).map_or_else(|| write::spec(&rule.spec), |after| before(rule, after));
     let replaced = replaced.iter().map(|rule| Named::of(rule.target, before(rule))).collect();
-    let set = Set { set: request.change.rules.len(), lasting, replaced, kept: request.kept, skipped, cut, notes };
+    let denied = prefixes.iter().map(|(prefix, _)| *prefix).filter(|_| rule.denies() && !rule.force);
+    let found = Found::of(&places, denied);
+    let unapplied = found.rows();
+    let set =
+        Set { set: request.change.rules.len(), lasting, replaced, kept: request.kept, skipped, cut, notes, unapplied };
     output.print(&set, |out| {
         let life = expiry_text(rule.life);
         let replaced = match set.replaced.len() {
@@ -178,6 +192,7 @@ pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer
         let text = format!("{life}{lasting}{kept}{replaced}{}", skipped_text(skipped));
         writeln!(out, "{}: {}{text}", count(set.set, "rule"), rule.text)?;
         set.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))?;
+        found.lines(SHOWN).try_for_each(|line| writeln!(out, "  {line}"))?;
         Named::write(&set.kept, "", out)?;
         Named::write(&set.replaced, "was ", out)
     })?;
@@ -209,6 +224,11 @@ struct Requests {
 }
 
 impl Rule<'_> {
+    /// Returns whether it denies.
+    fn denies(&self) -> bool {
+        self.fresh.spec.as_ref().is_ok_and(|spec| spec.policy == Policy::DENIED)
+    }
+
     /// Returns the rules that the prefixes have, if they matter.
     fn existing(&self, prefixes: &[Line], instance: &Instance) -> Result<HashMap<Target, Listed>> {
         if self.merged.is_none() {
@@ -229,7 +249,12 @@ impl Rule<'_> {
     }
 
     /// Returns the change for these prefixes, and the lines whose limit cannot be changed so.
-    fn requests(&self, prefixes: &[Line], existing: &HashMap<Target, Listed>) -> (Requests, Vec<(Prefix, Bad)>) {
+    fn requests(
+        &self,
+        prefixes: &[Line],
+        existing: &HashMap<Target, Listed>,
+        places: &[Place],
+    ) -> (Requests, Vec<(Prefix, Bad)>) {
         let protected = if self.force { Protected::None } else { Protected::Around };
         let mut change = Change { protected, keeps_comments: true, ..Change::default() };
         let (mut kept, mut bad, mut specs) = (Vec::new(), Vec::new(), HashMap::<RuleSpec, usize>::new());
@@ -239,13 +264,16 @@ impl Rule<'_> {
             specs.insert(spec.clone(), 0);
         }
         let end = change::end(self.life);
+        let spans = Spans::of(if self.denies() && self.force { places } else { &[] });
         for (prefix, line) in prefixes {
             let target = Target::prefix(*prefix).of(self.service);
             let old = existing.get(&target);
             let request = match (old.zip(self.merged), fresh) {
                 (Some((old, merged)), _) => merged(target, old),
                 (None, Ok(_)) => {
-                    change.add(target, 0, end, COMMAND, self.fresh.comment);
+                    let place =
+                        if spans.meet(*prefix) { place_of(Policy::FORCED.into(), &mut change, &mut specs) } else { 0 };
+                    change.add(target, place, end, COMMAND, self.fresh.comment);
                     continue;
                 }
                 (None, Err(error)) => Err(anyhow!("{target} has no limit to change: {error}")),
@@ -256,10 +284,7 @@ impl Rule<'_> {
                     if fresh != Ok(&spec) {
                         kept.push(Named::of(target, write::limit(&spec)));
                     }
-                    let place = *specs.entry(spec).or_insert_with_key(|spec| {
-                        change.specs.push(spec.clone());
-                        change.specs.len() - 1
-                    });
+                    let place = place_of(spec, &mut change, &mut specs);
                     change.add(target, place, change::end(life), COMMAND, comment);
                 }
                 Err(error) => bad.push((*prefix, Bad { line: *line, why: error.to_string() })),
@@ -267,6 +292,14 @@ impl Rule<'_> {
         }
         (Requests { change, kept }, bad)
     }
+}
+
+/// Returns the place of a spec among those of a change, which gets it if it has none like it.
+fn place_of(spec: RuleSpec, change: &mut Change, places: &mut HashMap<RuleSpec, usize>) -> usize {
+    *places.entry(spec).or_insert_with_key(|spec| {
+        change.specs.push(spec.clone());
+        change.specs.len() - 1
+    })
 }
 
 fn apply(instance: &mut Instance, change: &Change, force: bool) -> Result<(Changed, Vec<String>), Error> {

@@ -51,7 +51,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
     let parts = Layout::vertical(head.into_iter().chain(rest)).split(frame.area());
     let Reading { interfaces, diagnosis, .. } = &state.reading;
     let paused = if state.is_paused() { "  PAUSED" } else { "" };
-    let width = frame.area().width.into();
+    let width = usize::from(frame.area().width);
     let interfaces = shortened(interfaces, width.saturating_sub(paused.len()));
     frame.render_widget(Line::styled(format!("{interfaces}{paused}"), bold()), parts[0]);
     frame.render_widget(Line::raw(rates(&state.reading, width)), parts[1]);

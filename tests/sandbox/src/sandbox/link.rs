@@ -13,11 +13,13 @@ use crate::{MAC, Namespace, PEER_IPV4, PEER_IPV6, PEER_LINK, VICTIM_IPV4, VICTIM
 /// Connects both namespaces by a veth pair with addresses.
 pub(crate) fn connect(victim: &Namespace, peer: &Namespace) {
     connect_without_addresses(victim, peer, VICTIM_LINK, PEER_LINK);
-    for (namespace, link, ipv4, ipv6) in
-        [(victim, VICTIM_LINK, VICTIM_IPV4, VICTIM_IPV6), (peer, PEER_LINK, PEER_IPV4, PEER_IPV6)]
-    {
-        ip(namespace, &format!("address add {ipv4}/16 dev {link}"));
-        ip(namespace, &format!("address add {ipv6}/32 dev {link} nodad"));
+    for (namespace, link, ipv4, ipv6) in [
+        // Alone, because the victim denies nothing in its own network.
+        (victim, VICTIM_LINK, format!("{VICTIM_IPV4}/32"), format!("{VICTIM_IPV6}/128")),
+        (peer, PEER_LINK, format!("{PEER_IPV4}/16"), format!("{PEER_IPV6}/32")),
+    ] {
+        ip(namespace, &format!("address add {ipv4} dev {link}"));
+        ip(namespace, &format!("address add {ipv6} dev {link} nodad"));
         ip(namespace, "link set lo up");
         // Every source address is reachable.
         ip(namespace, &format!("route add default dev {link}"));

@@ -80,6 +80,16 @@ impl Sandbox {
         Process::start(&self.victim, command)
     }
 
+    /// Starts a program in the peer's namespace.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be started.
+    #[must_use]
+    pub fn start_at_peer(&self, command: Command) -> Process {
+        Process::start(&self.peer, command)
+    }
+
     /// Runs `ip` in the victim's namespace and returns its output.
     ///
     /// # Panics

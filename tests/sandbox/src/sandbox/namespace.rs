@@ -5,13 +5,18 @@ use std::{
     fs::File,
     io,
     os::fd::{AsFd as _, OwnedFd},
-    panic, thread,
+    panic,
+    path::Path,
+    thread,
 };
 
 use rustix::{
-    mount::{MountFlags, MountPropagationFlags, mount, mount_change},
+    mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change},
     thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe},
 };
+
+/// The file that names name servers.
+const RESOLVER: &str = "/etc/resolv.conf";
 
 /// A network namespace, and mounts that are private to the sandbox.
 #[derive(Debug)]
@@ -21,7 +26,8 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// Creates two network namespaces with the same mounts: those of this process, an empty bpffs and an empty /run.
+    /// Creates two network namespaces with the same mounts: those of this process, an empty bpffs and an empty /run. No
+    /// name server is named, since a host denies none of its own.
     ///
     /// # Panics
     ///
@@ -33,6 +39,11 @@ impl Namespace {
             mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
             mount("bpf", "/sys/fs/bpf", "bpf", MountFlags::empty(), None)?;
             mount("tmpfs", "/run", "tmpfs", MountFlags::empty(), None)?;
+            if Path::new(RESOLVER).exists() {
+                let none = "/run/resolv.conf";
+                File::create(none)?;
+                mount_bind(none, RESOLVER)?;
+            }
             let first = Self::current()?;
             unshare(UnshareFlags::NEWNET)?;
             Ok((first, Self::current()?))

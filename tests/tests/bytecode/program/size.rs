@@ -46,14 +46,14 @@ fn the_program_without_cells_is_small() {
     );
 }
 
-/// The values on kernel 6.18 are 378,000 and 22,260. The kernel's maximum is a million. About 500 instructions are for
-/// the bursts that a fleet divides, 1,500 for proofs of addresses, 190 for the learned rate, and 200 for the
-/// second filter of rules.
+/// The values on kernel 6.18 are 439,000 and 22,680. The kernel's maximum is a million. About 500 instructions are for
+/// the bursts that a fleet divides, 1,500 for proofs of addresses, 190 for the learned rate, 200 for the second filter of
+/// rules, and 170 for what the host spares.
 #[test]
 fn the_program_with_every_feature_stays_within_the_verifier_limit() {
-    measure("everything", everything(), &Most { verified: 500_000, translated: 22_700 });
+    measure("everything", everything(), &Most { verified: 500_000, translated: 22_900 });
     let moving = Settings { moving: true, old_cells: 1 << 10, ..everything() };
-    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 23_300 });
+    measure("everything, while maps get other sizes", moving, &Most { verified: 600_000, translated: 23_600 });
 }
 
 /// Kernels before 5.18 load this program. The oldest verifier that can be had is that of 6.1.

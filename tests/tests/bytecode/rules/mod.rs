@@ -12,3 +12,4 @@ mod narrow;
 mod precedence;
 mod redirects;
 mod services;
+mod spared;

@@ -97,6 +97,7 @@ fn without_problems_each_check_is_one_line() {
         "ok ipv6-lines: the default has a wider limit for IPv6 lines",
         "ok own-connections: spared up to 1M/s from each source",
         "ok proofs: by established connections",
+        "ok own-network: nothing denies this host's own network",
     ];
     while_attached.splice(9..9, of_instance.map(str::to_owned));
     assert_eq!(found, while_attached);

@@ -18,7 +18,7 @@ fn sets_of_nftables_become_lists() {
     ratelimit.ok("attach eth0");
     let rules = "table inet f {
         set bad { type ipv4_addr; flags interval, timeout
-            elements = { 10.0.0.0/8, 192.0.2.1-192.0.2.3 timeout 1h, 198.51.100.7 comment \"x y\", 203.0.113.9 comment \"z\" }; };
+            elements = { 11.0.0.0/8, 192.0.2.1-192.0.2.3 timeout 1h, 198.51.100.7 comment \"x y\", 203.0.113.9 comment \"z\" }; };
         set six { type ipv6_addr; elements = { 2001:db8::1 }; };
         set ports { type ipv4_addr . inet_service; };
         set none { type ipv4_addr; }; }; \
@@ -36,7 +36,7 @@ fn sets_of_nftables_become_lists() {
     let entries = ratelimit.ok("list show feed --entries");
     let mut lines: Vec<_> = entries.lines().collect();
     lines.sort_unstable();
-    assert_eq!(lines, ["10.0.0.0/8", "192.0.2.1", "192.0.2.2/31", "198.51.100.7", "203.0.113.9"]);
+    assert_eq!(lines, ["11.0.0.0/8", "192.0.2.1", "192.0.2.2/31", "198.51.100.7", "203.0.113.9"]);
     ratelimit.ok("list import nft six --packets 5/s");
     assert_eq!(ratelimit.json("list list")[1]["name"], json!("six"));
     for (set, why) in [
@@ -60,7 +60,7 @@ fn sets_of_ipset_become_lists() {
     let ipset = || unpacked::program("ipset", "ipset", "--version");
     for words in [
         "create bad hash:net timeout 0",
-        "add bad 10.0.0.0/8",
+        "add bad 11.0.0.0/8",
         "add bad 172.16.0.0/12",
         "add bad 192.0.2.1 timeout 900",
         "create p hash:ip,port",

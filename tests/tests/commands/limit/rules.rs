@@ -86,7 +86,7 @@ fn an_expired_rule_is_gone_for_every_command() {
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
     ratelimit.ok("deny add 10.9.0.66 --for 1s");
-    ratelimit.ok("deny add fd00:9::66 --for 1s");
+    ratelimit.ok("deny add fd00:8::66 --for 1s");
     let kept = || {
         sandbox.victim(|| {
             let data = aya::maps::MapData::from_pin("/sys/fs/bpf/ratelimit/SOURCE_RULES").unwrap();

@@ -192,7 +192,7 @@ fn the_address_of_the_session_is_allowed_before_its_list_acts() {
     ratelimit.ok("attach eth0");
     let output = through_ssh(&ratelimit, "list set drop -", "10.9.0.5\n10.9.0.0/24\n");
     assert_eq!(output.status, 0, "{output:?}");
-    assert!(output.stdout.starts_with("drop: deny, 1 entry\n10.9.0.5: allowed, because "), "{output:?}");
+    assert!(output.stdout.starts_with("drop: deny, 1 entry\n  10.9.0.0/24 is not applied to 10.9.0.1 (an address of this host)\n10.9.0.5: allowed, because "), "{output:?}");
     assert_eq!(ratelimit.json("allow list")[0]["source"], "10.9.0.5");
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 5]), 0);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 6]), 10);

@@ -34,7 +34,7 @@ fn a_range_of_ports_changes_with_its_cost() {
     }
     assert_eq!(ratelimit.json("status")["reasons"]["denied"]["packets"], 20);
     // A command's rule for one of these ports is in the way of the file, which stays as it is.
-    ratelimit.ok("deny add 10.9.0.1 --service udp/9000");
+    ratelimit.ok("deny add 10.9.0.67 --service udp/9000");
     write("8900-9000");
     let line = daemon.line();
     assert!(line.contains("udp/8900-9000 overlaps udp/9000, which has rules or a cost"), "{line}");

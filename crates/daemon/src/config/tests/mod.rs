@@ -266,10 +266,10 @@ fn the_first_rule_that_fits_no_instance_is_a_problem() {
         let rule = |n| format!("[[rule]]\nsource = \"10.0.{}.{}\"\npackets = \"{n}/s\"\n", n >> 8, n & 255);
         (1..=count).map(rule).collect::<String>()
     };
-    // Every instance has four limits of its own.
-    assert!(parse(&limits(3_836)).is_ok());
+    // Every instance has five policies of its own.
+    assert!(parse(&limits(3_835)).is_ok());
     let problem =
-        "11509:1: [[rule]]: more different limits than the largest number: use the same limit for several rules";
+        "11506:1: [[rule]]: more different limits than the largest number: use the same limit for several rules";
     assert_eq!(problems(&limits(3_840)), [problem]);
 }
 

@@ -61,11 +61,11 @@ fn every_problem_with_an_interface_or_a_setting_is_named() {
         ("[settings]\nmalformed = \"keep\"", "2:13: \"keep\": expected one of drop, pass"),
         (
             "[settings]\nlog-level = \"info\"",
-            "2:1: log-level: unknown key: expected ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, prove, proofs, own, replies, shadow, max-sliding-logs, malformed",
+            "2:1: log-level: unknown key: expected ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, prove, proofs, own, spare, replies, shadow, max-sliding-logs, malformed",
         ),
         (
             "[settings]\nhelp = true",
-            "2:1: help: unknown key: expected ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, prove, proofs, own, replies, shadow, max-sliding-logs, malformed",
+            "2:1: help: unknown key: expected ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, prove, proofs, own, spare, replies, shadow, max-sliding-logs, malformed",
         ),
     ] {
         assert_eq!(problems(text), [expected], "{text}");
@@ -93,7 +93,7 @@ fn keys_of_earlier_versions_mean_the_same() {
         ("[settings]\nstrangers = \"1/d\"", "2:13: \"1/d\": expected a rate between 1/s and 100M/s, auto, or off"),
         ("[settings]\nstranger = \"1/s\"", "2:1: stranger: unknown key: expected NAMES"),
     ] {
-        let names = "ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, prove, proofs, own, replies, shadow, max-sliding-logs, malformed";
+        let names = "ipv6-prefix, max-sources, front, cells, sample, admissions, unknown, prove, proofs, own, spare, replies, shadow, max-sliding-logs, malformed";
         assert_eq!(problems(text), [expected.replace("NAMES", names)], "{text}");
     }
 }

@@ -50,6 +50,8 @@ pub struct Applied {
     pub unusable_lists: Vec<UnusableList>,
     /// What is left out of lists of servers because of SSH sessions, in words.
     pub spared: Vec<String>,
+    /// What of the lists and denies is not applied to this host's own network, in words.
+    pub unapplied: Vec<String>,
     /// Addresses of SSH sessions that were allowed.
     pub allowed_ssh: Vec<String>,
     /// How the fleet has changed, in words.

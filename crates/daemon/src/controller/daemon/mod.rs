@@ -16,6 +16,7 @@ mod log;
 mod memory;
 mod messages;
 mod minute;
+mod network;
 mod rights;
 pub mod run;
 mod saver;

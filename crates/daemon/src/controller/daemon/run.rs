@@ -24,6 +24,7 @@ use super::{
     log::Log,
     memory,
     minute::{self, Minute},
+    network::Network,
     rights,
     saver::Saver,
     state::{Daemon, Services},
@@ -77,6 +78,7 @@ async fn follow(pins: &Path, file: &Path, force: bool, tables: RequestTables) ->
     let mut watch = Watch::new(file).map_err(|cause| unwatched(file, cause))?;
     let mut signals = [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
     let mut links = Links::new()?;
+    let mut network = Network::new()?;
     let mut clock = WallClock::new().context("cannot watch the clock")?;
     let stops = stops::Service::start(pins);
     let crowdsec = crowdsec::Service::of(pins);
@@ -131,6 +133,14 @@ async fn follow(pins: &Path, file: &Path, force: bool, tables: RequestTables) ->
                 let changed = changed.context("cannot watch interfaces any more")?;
                 (daemon, ()) = on_thread(daemon, move |daemon| daemon.attach_again(&changed), &mut watchdog).await?;
             }
+            changed = network.changed() => {
+                changed.context("cannot watch the addresses of this host any more")?;
+                let followed;
+                (daemon, followed) = on_thread(daemon, Daemon::follow_network, &mut watchdog).await?;
+                if !followed {
+                    network.again(ROUTES / 10);
+                }
+            }
             set = clock.set() => {
                 set.context("cannot watch the clock any more")?;
                 (daemon, ()) = on_thread(daemon, Daemon::renew_ends, &mut watchdog).await?;
@@ -142,7 +152,10 @@ async fn follow(pins: &Path, file: &Path, force: bool, tables: RequestTables) ->
             }
             () = watchdog.beat() => {}
             _ = minute_steps.tick() => minute.read(),
-            _ = route_steps.tick() => (daemon, ()) = on_thread(daemon, Daemon::follow_routes, &mut watchdog).await?,
+            _ = route_steps.tick() => {
+                (daemon, ()) = on_thread(daemon, Daemon::follow_routes, &mut watchdog).await?;
+                network.again(Duration::ZERO);
+            }
             () = saver.step() => {}
             _ = steps.tick() => log.write(),
             _ = interrupt.recv() => break,

@@ -15,6 +15,7 @@ use ratelimit_base::notify::{
     service_manager,
 };
 use ratelimit_dataplane::{
+    Error,
     debts::Saved,
     instance::{Instance, daemon_lock::DaemonLock, lock, read_only::View, segments},
     sys::joined_packets,
@@ -243,6 +244,21 @@ impl Daemon {
             let _ = Instance::open_in_force(&self.pins).and_then(|mut instance| segments::renew(&mut instance));
             memory::release();
         }
+    }
+
+    /// Has this host spare what its addresses, routes and name servers are by now. Returns whether it does: a command with the
+    /// lock can have looked before the change.
+    pub(super) fn follow_network(&mut self) -> bool {
+        if !View::open(&self.pins).is_ok_and(|view| view.spares_others()) {
+            return true;
+        }
+        if lock::is_locked(&self.pins) {
+            return false;
+        }
+        // It renews what is spared.
+        let outcome = Instance::open_in_force(&self.pins);
+        memory::release();
+        outcome.is_ok() || matches!(outcome, Err(Error::NotAttached | Error::NotInForce))
     }
 
     /// Waits until work is due that was given up. Without any, waits forever.

@@ -19,7 +19,7 @@ use ratelimit_dataplane::{
         spec::RuleSpec,
         target::{Sources, Target},
     },
-    sys::netlink::places,
+    spared::place::Surroundings,
     tables::open::Tables,
 };
 use ratelimit_protocol::stops::Place;
@@ -41,6 +41,9 @@ pub(super) enum Spared {
     /// Packets of this host leave through it.
     #[error("{0} is or contains {1}, a gateway of this host")]
     Gateway(Prefix, IpAddr),
+    /// This host asks it for names.
+    #[error("{0} is or contains {1}, a name server of this host")]
+    NameServer(Prefix, IpAddr),
     /// Operators come through it.
     #[error("port {0} is that of the SSH server")]
     Ssh(u16),
@@ -56,12 +59,16 @@ pub(super) struct Host {
     pub(super) own: BTreeSet<IpAddr>,
     /// The gateways of its routes.
     pub(super) gateways: BTreeSet<IpAddr>,
+    /// The servers that it asks for names.
+    pub(super) name_servers: BTreeSet<IpAddr>,
 }
 
 impl Host {
     /// Asks the kernel.
     pub(super) fn read() -> Result<Self, Error> {
-        Ok(Self { own: canonical(places::own()?), gateways: canonical(places::gateways()?) })
+        let Surroundings { own, gateways, name_servers, .. } = Surroundings::read()?;
+        let gateways = gateways.ok_or_else(|| Error::Netlink("the routes of this host cannot be listed".to_owned()))?;
+        Ok(Self { own, gateways, name_servers })
     }
 
     /// Returns why this source is not limited, whatever the rules are. `sessions` are the addresses of SSH clients.
@@ -80,6 +87,7 @@ impl Host {
         within(&self.own)
             .map(|own| Spared::Own(source, own))
             .or_else(|| within(&self.gateways).map(|gateway| Spared::Gateway(source, gateway)))
+            .or_else(|| within(&self.name_servers).map(|server| Spared::NameServer(source, server)))
             .or_else(|| within(sessions).map(|peer| Spared::Session(source, peer)))
     }
 }
@@ -147,7 +155,11 @@ mod tests {
     /// each family.
     fn spares(source: &str) -> Option<Spared> {
         let each = |texts: [&str; 2]| canonical(texts.map(|text| text.parse().unwrap()));
-        let host = Host { own: each(["192.0.2.1", "2001:db8:1::1"]), gateways: each(["192.0.2.254", "2001:db8:2::1"]) };
+        let host = Host {
+            own: each(["192.0.2.1", "2001:db8:1::1"]),
+            gateways: each(["192.0.2.254", "2001:db8:2::1"]),
+            name_servers: each(["192.0.2.53", "2001:db8:53::1"]),
+        };
         let sessions = each(["::ffff:203.0.113.9", "2001:db8:3::9"]);
         host.spares(prefix(source), &[prefix("198.51.100.0/24"), prefix("2001:db8:4::/65")], &sessions)
     }
@@ -162,6 +174,9 @@ mod tests {
         }
         for source in ["192.0.2.254", "2001:db8:2::1", "2001:db8:2::/64"] {
             assert!(matches!(spares(source), Some(Spared::Gateway(..))), "{source}");
+        }
+        for source in ["192.0.2.53", "2001:db8:53::1"] {
+            assert!(matches!(spares(source), Some(Spared::NameServer(..))), "{source}");
         }
         for source in ["203.0.113.9", "2001:db8:3::9", "2001:db8:3::/64"] {
             assert!(matches!(spares(source), Some(Spared::Session(..))), "{source}");

@@ -25,7 +25,10 @@ use ratelimit_common::{
     limits::{
         algorithm::Algorithm,
         limit::Limit,
-        policy::{ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, HAS_PARENTS, Policy, PolicyId, REJECT, UNLIMITED_ID},
+        policy::{
+            ALLOWED_ID, BANNED_ID, COARSE, DENIED_ID, DROP, FORCED_ID, HAS_PARENTS, Policy, PolicyId, REJECT,
+            UNLIMITED_ID,
+        },
     },
     maps::{
         control::{
@@ -260,7 +263,7 @@ pub fn lanes_in_use(tables: &Tables) -> Result<HashSet<u32>, Error> {
 
 /// Returns the slots that rules use, also as parents.
 pub fn used(tables: &Tables) -> Result<HashSet<PolicyId>, Error> {
-    let mut used = HashSet::from([UNLIMITED_ID, ALLOWED_ID, DENIED_ID, BANNED_ID]);
+    let mut used = HashSet::from([UNLIMITED_ID, ALLOWED_ID, DENIED_ID, BANNED_ID, FORCED_ID]);
     used.extend(tables.classes.all()?.iter().map(|entry| entry.default_policy));
     let [even, odd] = tables.control()?.lists;
     if even | odd != 0 {

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use ratelimit_common::{
     identity::service::Service,
-    limits::policy::{Policy, PolicyId},
+    limits::policy::{FORCED_ID, Policy, PolicyId},
     maps::{
         control::{FEATURE_FRONT, FEATURE_SERVICES},
         names::POLICIES_MAX,
@@ -64,7 +64,7 @@ impl Slots {
         let mut slots = Self { taken: HashMap::new(), free: Vec::new(), lanes: Lanes::default(), has_cells };
         for (slot, policy) in (0..POLICIES_MAX).zip(all).rev() {
             if policy == Policy::default() {
-                slots.free.push(slot);
+                slots.free.extend((slot != FORCED_ID).then_some(slot));
             } else {
                 let group = match of_services.get(&slot) {
                     _ if policy.lane() == 0 => Group::Default,
@@ -91,7 +91,11 @@ impl Slots {
         if let Some(slot) = self.taken.get(&(*policy, group)) {
             return Ok(Some(*slot));
         }
-        let Some(slot) = self.free.pop() else { return Ok(None) };
+        let slot = match *policy == Policy::FORCED {
+            true => Some(FORCED_ID),
+            false => self.free.pop(),
+        };
+        let Some(slot) = slot else { return Ok(None) };
         let (lane, is_first) = if group == Group::Default { (0, false) } else { self.lanes.choose(policy) };
         if is_first {
             lanes::clear(tables, lane)?;

@@ -1,4 +1,4 @@
-//! The addresses of this host and of its gateways, in this thread's network namespace.
+//! The addresses of this host, its gateways, and the networks of its interfaces, in this thread's network namespace.
 
 use std::net::IpAddr;
 
@@ -6,46 +6,64 @@ use netlink_packet_core::NLM_F_DUMP;
 use netlink_packet_route::{
     RouteNetlinkMessage,
     address::{AddressAttribute, AddressMessage},
-    route::{RouteAddress, RouteAttribute, RouteMessage, RouteVia},
+    route::{RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteType, RouteVia},
 };
+use ratelimit_base::text::prefix::Prefix;
+use ratelimit_common::identity::source::Source;
 
 use super::{TRIES, exchange};
 use crate::Error;
 
-/// Returns the addresses of this host on all interfaces.
+/// What the addresses of interfaces tell.
+#[derive(Debug, Default)]
+pub struct Addresses {
+    /// The addresses of this host.
+    pub own: Vec<IpAddr>,
+    /// The networks of its interfaces. One end of a tunnel has the other end as its network.
+    pub networks: Vec<Prefix>,
+}
+
+/// What the routes tell.
+#[derive(Debug, Default)]
+pub struct Routes {
+    /// The gateways of all routes in all tables.
+    pub gateways: Vec<IpAddr>,
+    /// Networks that the kernel has learned to be on a link. A route that an operator set says nothing of that kind: it can
+    /// lead everything into a tunnel.
+    pub networks: Vec<Prefix>,
+}
+
+/// Returns what the addresses of all interfaces tell.
 ///
 /// # Errors
 ///
 /// [`Error::Netlink`] if the kernel does not answer, or the addresses change too fast.
-pub fn own() -> Result<Vec<IpAddr>, Error> {
+pub fn addresses() -> Result<Addresses, Error> {
     let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
-    let is_own = |attribute: AddressAttribute| match attribute {
-        AddressAttribute::Address(address) | AddressAttribute::Local(address) => Some(address),
-        AddressAttribute::Anycast(address) => Some(address.into()),
-        _ => None,
-    };
     listed(&request, |answers| {
-        answers.addresses.into_iter().flat_map(|address| address.attributes).filter_map(is_own).collect()
+        let mut found = Addresses::default();
+        answers.addresses.iter().for_each(|address| add_address(address, &mut found));
+        found
     })
 }
 
-/// Returns the gateways of all routes in all tables.
+/// Returns what the routes tell.
 ///
 /// # Errors
 ///
 /// [`Error::Netlink`] if the kernel does not answer, or the routes change too fast or are too many.
-pub fn gateways() -> Result<Vec<IpAddr>, Error> {
+pub fn routes() -> Result<Routes, Error> {
     let request = RouteNetlinkMessage::GetRoute(RouteMessage::default());
     listed(&request, |answers| {
         let mut gateways = Vec::new();
         answers.routes.iter().for_each(|route| add(&route.attributes, &mut gateways));
         gateways.sort_unstable();
         gateways.dedup();
-        gateways
+        Routes { gateways, networks: answers.routes.iter().filter_map(on_link).collect() }
     })
 }
 
-fn listed(request: &RouteNetlinkMessage, read: impl Fn(super::Answers) -> Vec<IpAddr>) -> Result<Vec<IpAddr>, Error> {
+fn listed<T>(request: &RouteNetlinkMessage, read: impl Fn(super::Answers) -> T) -> Result<T, Error> {
     for _ in 0..TRIES {
         let answers = exchange(request.clone(), NLM_F_DUMP)?;
         if !answers.is_interrupted {
@@ -53,6 +71,44 @@ fn listed(request: &RouteNetlinkMessage, read: impl Fn(super::Answers) -> Vec<Ip
         }
     }
     Err(Error::Netlink("addresses and routes change too fast to be listed: try again later".to_owned()))
+}
+
+/// Adds one address of an interface, and its network.
+fn add_address(message: &AddressMessage, found: &mut Addresses) {
+    let (mut local, mut address) = (None, None);
+    for attribute in &message.attributes {
+        match attribute {
+            AddressAttribute::Local(own) => local = Some(*own),
+            AddressAttribute::Address(other) => address = Some(*other),
+            AddressAttribute::Anycast(own) => found.own.push((*own).into()),
+            _ => {}
+        }
+    }
+    found.own.extend(local.or(address));
+    found.networks.extend(address.map(|address| network(address, message.header.prefix_len)));
+}
+
+/// Returns the network of a route without a gateway that the kernel has set itself, or has learned from a router.
+fn on_link(route: &RouteMessage) -> Option<Prefix> {
+    let is_learned = matches!(route.header.protocol, RouteProtocol::Kernel | RouteProtocol::Ra);
+    let mut destination = None;
+    for attribute in &route.attributes {
+        match attribute {
+            RouteAttribute::Destination(RouteAddress::Inet(address)) => destination = Some((*address).into()),
+            RouteAttribute::Destination(RouteAddress::Inet6(address)) => destination = Some((*address).into()),
+            RouteAttribute::Gateway(_) | RouteAttribute::Via(_) | RouteAttribute::MultiPath(_) => return None,
+            _ => {}
+        }
+    }
+    let is_link = is_learned && route.header.kind == RouteType::Unicast;
+    is_link.then_some(destination).flatten().map(|address| network(address, route.header.destination_prefix_length))
+}
+
+fn network(address: IpAddr, bits: u8) -> Prefix {
+    match address {
+        IpAddr::V4(v4) => Prefix::of(&Source::v4(v4.octets()).shortened(bits.min(32)), bits.min(32)),
+        IpAddr::V6(v6) => Prefix::of(&Source::v6(v6.octets(), bits.min(128)), bits.min(128)),
+    }
 }
 
 /// Adds the gateways among the attributes of a route, or of one of its ways.
@@ -87,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_addresses_of_this_host_are_those_that_the_system_lists() {
-        let own = own().unwrap();
+        let own = addresses().unwrap().own;
         assert!(own.contains(&IpAddr::V4(Ipv4Addr::LOCALHOST)));
         let listed = Command::new("hostname").arg("-I").output().unwrap();
         for address in String::from_utf8(listed.stdout).unwrap().split_whitespace() {
@@ -97,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_gateways_of_this_host_are_those_of_its_main_table() {
-        let gateways = gateways().unwrap();
+        let gateways = routes().unwrap().gateways;
         let routes = std::fs::read_to_string("/proc/net/route").unwrap();
         for route in routes.lines().skip(1) {
             let gateway = u32::from_str_radix(route.split_whitespace().nth(2).unwrap(), 16).unwrap();
@@ -115,5 +171,29 @@ mod tests {
         add(&[via(1), RouteAttribute::MultiPath(vec![way])], &mut gateways);
         let shown: Vec<_> = gateways.iter().map(IpAddr::to_string).collect();
         assert_eq!(shown, ["192.0.2.1", "192.0.2.2", "2001:db8::1"]);
+    }
+
+    #[test]
+    fn the_network_of_loopback_is_known() {
+        let networks = addresses().unwrap().networks;
+        assert!(networks.contains(&"127.0.0.0/8".parse().unwrap()), "{networks:?}");
+    }
+
+    #[test]
+    fn only_routes_of_the_kernel_and_of_routers_name_networks() {
+        let to = |protocol, kind, more: Option<RouteAttribute>| {
+            let mut route = RouteMessage::default();
+            (route.header.protocol, route.header.kind, route.header.destination_prefix_length) = (protocol, kind, 24);
+            let destination = RouteAddress::Inet(Ipv4Addr::new(192, 0, 2, 0));
+            route.attributes = [RouteAttribute::Destination(destination)].into_iter().chain(more).collect();
+            on_link(&route)
+        };
+        let network = Some("192.0.2.0/24".parse().unwrap());
+        assert_eq!(to(RouteProtocol::Kernel, RouteType::Unicast, None), network);
+        assert_eq!(to(RouteProtocol::Ra, RouteType::Unicast, None), network);
+        assert_eq!(to(RouteProtocol::Static, RouteType::Unicast, None), None);
+        assert_eq!(to(RouteProtocol::Kernel, RouteType::Local, None), None);
+        let gateway = RouteAttribute::Gateway(RouteAddress::Inet(Ipv4Addr::new(192, 0, 2, 1)));
+        assert_eq!(to(RouteProtocol::Kernel, RouteType::Unicast, Some(gateway)), None);
     }
 }

@@ -2,7 +2,11 @@
 
 mod row;
 
-use std::{path::Path, time::Duration};
+use std::{
+    io::{self, Write as _},
+    path::Path,
+    time::Duration,
+};
 
 use anyhow::{Result, ensure};
 use ratelimit_base::text::{prefix::Prefix, service::ServiceName, units};
@@ -16,12 +20,13 @@ use ratelimit_dataplane::{
         spec::RuleSpec,
         target::Target,
     },
+    spared::{force, place::Place, renew, unapplied},
     sys::host,
 };
 
 use self::row::Row;
 use super::{
-    change::{self, InForce, Outcome, comment},
+    change::{self, InForce, Outcome, comment, missing},
     delete, delete_all,
     delete_many::{self, Rules},
     hits::{self, OfRules},
@@ -68,11 +73,12 @@ pub(crate) enum DenyCommand {
         /// Delete the rule after this time: 90s, 10m, 2h, 7d
         #[arg(long = "for", value_name = "DURATION", value_parser = units::lifetime)]
         life: Option<Duration>,
-        /// Leave a rule deny that ends later, or never, as it is. Without this option, the new rule takes its place. Not
-        /// for standard input
+        /// Leave a rule deny that ends later, or never, as it is. Without this option, the new rule takes its place. A
+        /// source that this host needs is named, and not denied. Not for standard input
         #[arg(long, conflicts_with = "skip_bad")]
         keep_longer: bool,
-        /// Add the rule even if it blocks your SSH session, or replaces a rule allow
+        /// Add the rule even if it blocks your SSH session, or replaces a rule allow. It then also denies what this host
+        /// needs: its gateways, name servers, own addresses and networks
         #[arg(long)]
         force: bool,
     },
@@ -158,6 +164,17 @@ pub(crate) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result
     }
 }
 
+/// Removes the prefixes that this host spares, and returns a line for each.
+fn not_denied(places: &[Place], prefixes: &mut Vec<Prefix>) -> Vec<String> {
+    let line = |prefix: &mut Prefix| {
+        let place = unapplied::around(places, *prefix)?;
+        Some(format!("{prefix} is {}, and spared: not denied", force::is(*prefix, &place)))
+    };
+    let mut lines = Vec::new();
+    prefixes.retain_mut(|prefix| line(prefix).map(|line| lines.push(line)).is_none());
+    lines
+}
+
 /// Reads a comment. An empty one, as of a variable that is not set, would mean all rules.
 fn some_comment(text: &str) -> Result<Comment, String> {
     if text.is_empty() {
@@ -173,7 +190,12 @@ fn with_comment(comment: &str) -> String {
 impl Verdict {
     /// Returns whether a rule has this verdict. A ban counts as a deny.
     fn is_verdict_of(&self, spec: &RuleSpec) -> bool {
-        spec.policy == self.policy || self.policy == Policy::DENIED && spec.policy == Policy::BANNED
+        self.is_rule_of(spec) || self.policy == Policy::DENIED && spec.policy == Policy::BANNED
+    }
+
+    /// Returns the same without bans.
+    fn is_rule_of(&self, spec: &RuleSpec) -> bool {
+        spec.policy == self.policy || self.policy == Policy::DENIED && spec.policy == Policy::FORCED
     }
 
     fn add(
@@ -204,9 +226,19 @@ impl Verdict {
         let mut instance = Instance::open(pins)?;
         let kept = if keeps_longer { self.longer(&instance, &prefixes, service, (life, comment))? } else { Vec::new() };
         prefixes.retain(|prefix| kept.iter().all(|rule| rule.target != Target::prefix(*prefix).of(service)));
+        let places = renew::in_force(&instance.tables)?;
+        if keeps_longer && !force {
+            // The program that bans must not fail for what this host needs.
+            let spared = not_denied(&places, &mut prefixes);
+            if prefixes.is_empty() && kept.is_empty() {
+                return missing(output, &spared, spared.len() > 1, true);
+            }
+            spared.iter().try_for_each(|line| writeln!(io::stderr(), "ratelimit: {line}"))?;
+        }
         let request = |prefix: &Prefix| {
             let target = Target::prefix(*prefix).of(service);
-            Request { target, spec: spec.clone(), life, comment, keeps_throttle: false }
+            let spec = if force { force::forced(&spec, &places, *prefix) } else { spec.clone() };
+            Request { target, spec, life, comment, keeps_throttle: false }
         };
         let Outcome { mut set, notes } = match prefixes.as_slice() {
             [] => Outcome { set: Vec::new(), notes: Vec::new() },
@@ -241,7 +273,7 @@ impl Verdict {
                 let mut owners = owners.chain([(rule.comment.as_deref(), rule.expires_in)]);
                 owners.any(|(owner, left)| owner == comment && is_longer(left))
             };
-            longer.extend(rule.filter(|rule| rule.spec.policy == self.policy && keeps(rule)));
+            longer.extend(rule.filter(|rule| self.is_rule_of(&rule.spec) && keeps(rule)));
         }
         Ok(longer)
     }
@@ -254,7 +286,7 @@ impl Verdict {
         let comment = comment.as_ref().and_then(Comment::get);
         let name = &format!("rule {}{}", self.name, comment.map_or_else(String::new, with_comment));
         let matches = &|spec: &RuleSpec, has: Option<&str>| {
-            spec.policy == self.policy && comment.is_none_or(|comment| has == Some(comment))
+            self.is_rule_of(spec) && comment.is_none_or(|comment| has == Some(comment))
         };
         let lifts_bans = self.policy == Policy::DENIED && comment.is_none();
         let owner = which.comment.filter(|_| self.policy == Policy::DENIED);

@@ -12,6 +12,7 @@ mod proofs;
 mod report;
 pub(crate) mod rules;
 mod since;
+mod spared;
 mod summary;
 mod unknown;
 

@@ -31,6 +31,7 @@ use super::{
     interface::Interface,
     map_memory::Memory,
     rules::{DefaultLimit, Rules},
+    spared::Spared,
     unknown::Unknown,
 };
 use crate::cli::print::{list_row::Row, output::Traffic, source_row};
@@ -69,6 +70,8 @@ pub(super) struct Status {
     pub(super) sources: Sources,
     pub(super) ipv6_prefix: u32,
     pub(super) lists: Vec<Row>,
+    /// What denies, but is not applied to this host's own network.
+    pub(super) spared: Spared,
     /// Verdict for malformed and truncated packets: `drop` or `pass`.
     pub(super) malformed: &'static str,
     /// None if packets do not check a cell first.
@@ -218,6 +221,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         },
         ipv6_prefix: control.ipv6_prefix,
         lists,
+        spared: Spared::read(tables)?,
         malformed: if is_on(FEATURE_PASS_MALFORMED) { "pass" } else { "drop" },
         front: if is_on(FEATURE_FRONT) { Some(Front::read(tables, &cpus)?) } else { None },
         admission: Admission::read(tables, &control, &cpus, packets(Reason::NotAdmitted))?,

@@ -125,6 +125,7 @@ fn limits(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         parts.push(format!("{} with {entries} {noun}", count(status.lists.len(), "list")));
     }
     writeln!(out, "rules: {}", if parts.is_empty() { "none".to_owned() } else { parts.join(", ") })?;
+    status.spared.write(out)?;
     let Some(file) = &status.config else { return Ok(()) };
     let fetched: Vec<_> = file.remote_lists.iter().map(|list| format!("{} {}", list.name, list.age())).collect();
     if !fetched.is_empty() {

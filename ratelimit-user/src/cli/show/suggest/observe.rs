@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use ratelimit_common::{
     buckets::bucket::{Bucket, Resolution},
-    limits::policy::{ALLOWED_ID, DENIED_ID},
+    limits::policy::{ALLOWED_ID, DENIED_ID, FORCED_ID},
     reason::Reason,
 };
 use ratelimit_dataplane::{
@@ -68,7 +68,7 @@ pub(super) async fn observe(pins: &Path, time: Duration) -> Result<Observation> 
 
 /// Returns whether a limit decides about a source, or has banned it. An allow or a deny decides about others.
 const fn is_limited(bucket: &Bucket) -> bool {
-    !matches!(Resolution(bucket.resolution).policy(), ALLOWED_ID | DENIED_ID)
+    !matches!(Resolution(bucket.resolution).policy(), ALLOWED_ID | DENIED_ID | FORCED_ID)
 }
 
 /// Adds a reading. Returns the packets that were not admitted so far.

@@ -35,6 +35,7 @@ use ratelimit_dataplane::{
         services::Services,
         target::Target,
     },
+    spared::place::PlaceRow,
     sys::host,
     tables::open::Tables,
 };
@@ -67,6 +68,9 @@ pub(super) struct Report {
     decides: Option<Cause>,
     /// In the order of precedence.
     outranked: Vec<Cause>,
+    /// The part of this host's own network with the address, to which no deny, list or ban is applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spared: Option<PlaceRow>,
     /// Services with rules about this address, when none was asked for.
     services: Vec<String>,
     /// Limits of the address for applications, as the daemon knows them.
@@ -109,7 +113,7 @@ impl Report {
             other => other,
         };
         let classes = services.classes(service_with_rules);
-        let Decision { source, decides, outranked } = decision::of(tables, address, classes)?;
+        let Decision { source, decides, outranked, spared } = decision::of(tables, address, classes)?;
         let mut others = Vec::new();
         // New connections belong to a service of their own.
         let is_tcp = matches!(service, Service::Protocol(6) | Service::Ports(Transport::Tcp, ..));
@@ -150,6 +154,7 @@ impl Report {
                 || by_interface,
             decides: decides.as_ref().map(Cause::of),
             outranked: outranked.iter().map(Cause::of).collect(),
+            spared: spared.as_ref().map(PlaceRow::from),
             services: others,
             stops: Vec::new(),
             fleet: if verdict == "limit" { readings::shares::of(tables, &key)?.map(shares::Row::of) } else { None },
@@ -188,6 +193,9 @@ impl Report {
         }
         for cause in &self.outranked {
             writeln!(out, "outranks:  {}", cause.text())?;
+        }
+        if let Some(place) = &self.spared {
+            writeln!(out, "spared:    {place}: no deny, list or ban is applied to it")?;
         }
         for stop in &self.stops {
             let label = if stop.shadow { "would be stopped: " } else { "stopped:   " };

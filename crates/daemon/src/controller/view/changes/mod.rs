@@ -24,6 +24,7 @@ use ratelimit_dataplane::{
     instance::read_only::View,
     readings::hour::Hour,
     rules::{batch::Change, list, target::Target},
+    spared::force,
     tables::open::Tables,
 };
 use ratelimit_protocol::view::{Answer, Changed, Place, RefusalKind, RuleState, Visitor, Wanted};
@@ -135,6 +136,7 @@ impl Desk {
             }
             let existing = list::get(tables, target).map_err(|error| error.to_string())?;
             let plan = Plan::of(wanted, target, existing.as_ref())?;
+            force::check(tables, &plan.change).map_err(|error| error.to_string())?;
             Ok((plan, existing))
         });
         match planned {
@@ -246,14 +248,15 @@ impl Desk {
             }
         };
         let guard = ssh::Guard::of_visitor(&instance.tables, self.sessions(), connection(visitor))?;
-        match instance.change(&change, &mut |_| {}, &|tables| guard.check(tables)) {
+        let spared = force::check(&instance.tables, &change);
+        match spared.and_then(|()| instance.change(&change, &mut |_| {}, &|tables| guard.check(tables))) {
             Ok(_) => record(done, instance),
             // The next command puts it in force.
             Err(error @ Error::Written { .. }) => {
                 record(done, instance);
                 return Err(error.into());
             }
-            Err(error @ (Error::ShutOut { .. } | Error::Allowed(_))) => {
+            Err(error @ (Error::ShutOut { .. } | Error::Spared { .. } | Error::Allowed(_))) => {
                 return Ok(Err(refused(RefusalKind::Conflict, format!("{error}."))));
             }
             Err(error) => return Ok(Err(refused(RefusalKind::Wrong, format!("Nothing was changed: {error}.")))),

@@ -93,9 +93,7 @@ pub(super) fn terms(rule: &Listed) -> Result<Terms, String> {
         _ if *policy == Policy::ALLOWED => {
             Ok(Terms { kind: Kind::Allow, over_limit: drop(), comment, ..Terms::default() })
         }
-        _ if *policy == Policy::DENIED => {
-            Ok(Terms { kind: Kind::Deny, over_limit: drop(), comment, ..Terms::default() })
-        }
+        _ if policy.is_deny() => Ok(Terms { kind: Kind::Deny, over_limit: drop(), comment, ..Terms::default() }),
         LIMIT => {
             let limit = Limit::of(policy);
             // A burst that the rate gives by default changes with the rate.

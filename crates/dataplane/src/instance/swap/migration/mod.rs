@@ -54,6 +54,9 @@ const OWN_SINCE: u32 = 17;
 /// The first [`ABI_VERSION`] with SYN cookies.
 const PROOFS_SINCE: u32 = 21;
 
+/// The first [`ABI_VERSION`] that spares the host's own network.
+const SPARE_SINCE: u32 = 25;
+
 /// Brings the instance in `pins` to this build. The caller has the lock.
 ///
 /// # Errors
@@ -168,6 +171,7 @@ fn settings(before: &Maps, known: &Maps) -> Result<Settings, Error> {
         bytes: running.bytes || control.abi < BYTES_SINCE,
         // Earlier versions had no such setting.
         own: if control.abi < OWN_SINCE { OWN_DEFAULT } else { running.own },
+        spare: running.spare || control.abi < SPARE_SINCE,
         proofs: if control.abi < PROOFS_SINCE { PROOFS_DEFAULT } else { running.proofs },
         ..running
     })

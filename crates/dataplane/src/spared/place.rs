@@ -1,0 +1,243 @@
+//! Which prefixes a host spares.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use ratelimit_base::text::prefix::Prefix;
+use ratelimit_common::{identity::source::Source, maps::names::SPARED_MAX, rules::spared::Spared};
+use serde::Serialize;
+
+use crate::{
+    Error,
+    lists::entries::is_too_wide,
+    sys::{name_servers, netlink::places},
+};
+
+/// A prefix that this host spares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// Why it is spared.
+    pub why: Spared,
+}
+
+impl Place {
+    /// Returns the reason in words.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self.why {
+            Spared::Gateway => "a gateway",
+            Spared::NameServer => "a name server",
+            Spared::Own => "an address of this host",
+            Spared::Network => "a connected network",
+            Spared::FirstLease => "until this host has an IPv4 address",
+            Spared::Special => match self.prefix.address() {
+                IpAddr::V4(v4) if v4.is_unspecified() => "no address",
+                IpAddr::V6(v6) if v6.is_unicast_link_local() => "link-local",
+                // The /64 of ::1 is also that of ::.
+                _ => "loopback",
+            },
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.prefix, self.reason())
+    }
+}
+
+/// A place in the output.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlaceRow {
+    source: String,
+    why: &'static str,
+}
+
+impl fmt::Display for PlaceRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.source, self.why)
+    }
+}
+
+impl From<&Place> for PlaceRow {
+    fn from(place: &Place) -> Self {
+        Self { source: place.prefix.to_string(), why: place.reason() }
+    }
+}
+
+/// What this host is connected to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Its addresses.
+    pub own: BTreeSet<IpAddr>,
+    /// The gateways of its routes. None if the kernel does not list the routes, for example because they are too many.
+    pub gateways: Option<BTreeSet<IpAddr>>,
+    /// The servers that it asks for names.
+    pub name_servers: BTreeSet<IpAddr>,
+    /// The networks of its interfaces.
+    pub networks: BTreeSet<Prefix>,
+}
+
+impl Surroundings {
+    /// Asks the kernel, and reads the files that name servers.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Netlink`] if the kernel does not tell the addresses of interfaces.
+    pub fn read() -> Result<Self, Error> {
+        let (addresses, routes) = (places::addresses()?, places::routes().ok());
+        let learned = routes.iter().flat_map(|routes| &routes.networks).copied();
+        Ok(Self {
+            own: canonical(addresses.own),
+            networks: addresses.networks.into_iter().chain(learned).collect(),
+            gateways: routes.map(|routes| canonical(routes.gateways)),
+            name_servers: canonical(name_servers::all()),
+        })
+    }
+
+    /// Returns what is spared if so many bits of an IPv6 address make a source.
+    #[must_use]
+    pub fn places(&self, ipv6_prefix: u8) -> Vec<Place> {
+        let mut found = BTreeMap::<Prefix, Spared>::new();
+        let special = special().map(|prefix| of_source(prefix, ipv6_prefix));
+        let mut add = |prefix: Prefix, why: Spared| {
+            let prefix = of_source(prefix, ipv6_prefix);
+            if why != Spared::Special && special.iter().any(|around| around.contains(&prefix)) {
+                return;
+            }
+            found.entry(prefix).and_modify(|known| *known = why.min(*known)).or_insert(why);
+        };
+        special.iter().for_each(|prefix| add(*prefix, Spared::Special));
+        let each = |addresses: &BTreeSet<IpAddr>| addresses.iter().copied().map(Prefix::host).collect::<Vec<_>>();
+        self.gateways.iter().flat_map(each).for_each(|prefix| add(prefix, Spared::Gateway));
+        each(&self.name_servers).into_iter().for_each(|prefix| add(prefix, Spared::NameServer));
+        each(&self.own).into_iter().for_each(|prefix| add(prefix, Spared::Own));
+        // A network as wide as no list may deny is a mistake, or a way of everything into a tunnel.
+        let networks = self.networks.iter().filter(|network| !is_too_wide(network));
+        networks.for_each(|network| add(*network, Spared::Network));
+        if !self.own.iter().any(is_of_a_network) {
+            first_lease().into_iter().for_each(|prefix| add(prefix, Spared::FirstLease));
+        }
+        let mut places: Vec<Place> = found.into_iter().map(|(prefix, why)| Place { prefix, why }).collect();
+        // Of too many, those with the best reasons stay.
+        places.sort_by_key(|place| (place.why != Spared::Special, place.why, place.prefix));
+        places.truncate(SPARED_MAX as usize);
+        places.sort_unstable();
+        places
+    }
+}
+
+/// Returns addresses in the form that packets have.
+fn canonical(addresses: impl IntoIterator<Item = IpAddr>) -> BTreeSet<IpAddr> {
+    addresses.into_iter().map(|address| address.to_canonical()).collect()
+}
+
+/// Returns the prefix, or the whole source that it is a part of.
+fn of_source(prefix: Prefix, ipv6_prefix: u8) -> Prefix {
+    let source = prefix.source();
+    let bits = source.prefix.min(source.bits(ipv6_prefix));
+    Prefix::of(&source.shortened(bits), bits)
+}
+
+/// Returns whether a host with this address is in an IPv4 network: it has its lease, or needs none.
+fn is_of_a_network(own: &IpAddr) -> bool {
+    matches!(own, IpAddr::V4(v4) if !v4.is_loopback() && !v4.is_link_local())
+}
+
+/// The networks in which DHCP servers are (RFC 1918, RFC 6598, RFC 3927). Nothing else arrives at a host without an
+/// address.
+fn first_lease() -> [Prefix; 5] {
+    [([10, 0, 0, 0], 8), ([172, 16, 0, 0], 12), ([192, 168, 0, 0], 16), ([100, 64, 0, 0], 10), ([169, 254, 0, 0], 16)]
+        .map(|(address, bits)| Prefix::of(&Source::v4(address).shortened(bits), bits))
+}
+
+/// What every host spares: loopback, the addresses that stand for none, and the links of IPv6, which no router forwards.
+fn special() -> [Prefix; 5] {
+    let v4 = |address, bits| Prefix::of(&Source::v4(address).shortened(bits), bits);
+    let v6 = |address: Ipv6Addr, bits| Prefix::of(&Source::v6(address.octets(), bits), bits);
+    [
+        v4(Ipv4Addr::LOCALHOST.octets(), 8),
+        v4(Ipv4Addr::UNSPECIFIED.octets(), 32),
+        v6(Ipv6Addr::LOCALHOST, 128),
+        v6(Ipv6Addr::UNSPECIFIED, 128),
+        v6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(all: &[&str]) -> BTreeSet<IpAddr> {
+        all.iter().map(|address| address.parse().unwrap()).collect()
+    }
+
+    fn places(own: &[&str], gateways: &[&str], name_servers: &[&str], networks: &[&str]) -> Vec<String> {
+        let surroundings = Surroundings {
+            own: addresses(own),
+            gateways: Some(addresses(gateways)),
+            name_servers: addresses(name_servers),
+            networks: networks.iter().map(|network| network.parse().unwrap()).collect(),
+        };
+        surroundings.places(64).iter().map(Place::to_string).collect()
+    }
+
+    const ALWAYS: [&str; 4] =
+        ["0.0.0.0 (no address)", "127.0.0.0/8 (loopback)", "::/64 (loopback)", "fe80::/10 (link-local)"];
+
+    #[test]
+    fn a_host_spares_its_own_network_and_the_best_reason_is_given() {
+        let found = places(
+            &["127.0.0.1", "10.9.0.2", "2001:db8:1::2"],
+            &["10.9.0.1", "2001:db8:1::1"],
+            &["10.9.0.1", "192.0.2.53", "127.0.0.53"],
+            &["127.0.0.0/8", "10.9.0.0/24", "2001:db8:1::/64"],
+        );
+        let mut expected = ALWAYS.map(str::to_owned).to_vec();
+        expected.extend(
+            [
+                "10.9.0.0/24 (a connected network)",
+                "10.9.0.1 (a gateway)",
+                "10.9.0.2 (an address of this host)",
+                "192.0.2.53 (a name server)",
+                // The gateway, the address and the network are one source.
+                "2001:db8:1::/64 (a gateway)",
+            ]
+            .map(str::to_owned),
+        );
+        let sorted = |mut all: Vec<String>| {
+            all.sort();
+            all
+        };
+        assert_eq!(sorted(found), sorted(expected));
+    }
+
+    #[test]
+    fn a_network_of_everything_spares_nothing() {
+        let found = places(&["192.0.2.1"], &[], &[], &["0.0.0.0/0", "0.0.0.0/1", "::/0"]);
+        assert_eq!(found.len(), ALWAYS.len() + 1, "{found:?}");
+    }
+
+    #[test]
+    fn networks_of_dhcp_servers_are_spared_until_there_is_an_address() {
+        let has = |own: &[&str]| places(own, &[], &[], &[]).iter().any(|place| place.starts_with("192.168.0.0/16"));
+        assert!(has(&["127.0.0.1", "::1", "169.254.7.7", "2001:db8::1"]));
+        assert!(!has(&["127.0.0.1", "192.0.2.1"]));
+    }
+
+    #[test]
+    fn what_is_too_much_is_left_out_with_the_least_reasons() {
+        let networks: Vec<String> =
+            (0..5_000u32).map(|number| format!("{}/32", Ipv4Addr::from(0x0a00_0000 + number))).collect();
+        let networks: Vec<&str> = networks.iter().map(String::as_str).collect();
+        let found = places(&["192.0.2.1"], &["192.0.2.254"], &[], &networks);
+        assert_eq!(found.len(), SPARED_MAX as usize);
+        assert!(ALWAYS.iter().all(|always| found.contains(&(*always).to_owned())));
+        assert!(found.contains(&"192.0.2.254 (a gateway)".to_owned()));
+    }
+}
