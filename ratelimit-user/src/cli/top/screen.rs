@@ -179,8 +179,10 @@ fn columns_that_fit(mut lengths: [usize; 7], width: usize) -> Vec<(usize, usize)
     cut(POLICY, LEAST_OF_POLICY, &shown, &mut lengths);
     // The rates tell more than the totals.
     leave_out(&[4, 5], &mut shown, &lengths);
+    let whole = lengths[NAME];
     cut(NAME, LEAST_OF_NAME, &shown, &mut lengths);
     leave_out(&[POLICY, 1, 2, 3], &mut shown, &lengths);
+    lengths[NAME] = whole;
     cut(NAME, 0, &shown, &mut lengths);
     shown.into_iter().map(|column| (column, lengths[column])).collect()
 }
