@@ -83,6 +83,14 @@ fn a_rule_ends_when_the_last_of_its_owners_does() {
     ban(&ratelimit, "10.9.0.7", 900, "long");
     assert_eq!(ratelimit.ok("deny del 10.9.0.7"), "10.9.0.7: no longer has the rule deny\n");
     assert!(owners(&ratelimit).is_empty() && !is_denied());
+    // The same owner does not shorten its rule without an end, also beside another one.
+    run(&ratelimit, "deny add 10.9.0.7", "feed");
+    run(&ratelimit, "deny add 10.9.0.7 --for 1h", "feed");
+    assert_eq!(owners(&ratelimit), [named("feed", None)]);
+    run(&ratelimit, "deny add 10.9.0.7", "other");
+    run(&ratelimit, "deny add 10.9.0.7 --for 1h", "other");
+    assert_eq!(owners(&ratelimit), [named("feed", None), named("other", None)]);
+    ratelimit.ok("deny del 10.9.0.7");
     // A rule with another meaning takes the place of all.
     ban(&ratelimit, "10.9.0.7", 600, "short");
     ban(&ratelimit, "10.9.0.7", 900, "long");

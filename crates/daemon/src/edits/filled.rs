@@ -20,7 +20,7 @@ use ratelimit_dataplane::{
     Error, Instance,
     rules::{
         batch::{Change, Changed, RequestedRule},
-        list::{self, Listed, around},
+        list,
         spec::RuleSpec,
         target::{Sources, Target},
     },
@@ -90,13 +90,15 @@ fn wider(tables: &Tables, change: &Change) -> Result<Option<(Change, Vec<Whole>)
     let mut bans = Bans::read(tables, change)?;
     bans.join_wholes();
     if bans.may_fill_some() {
-        let spared = spared(tables)?;
-        let may_be_whole = |prefix: Prefix, service: Service| -> Result<bool, Error> {
-            Ok(!spared.iter().any(|spared| prefix.contains(spared))
-                && !is_allowed(tables, Target::prefix(prefix).of(service))?)
+        let mut spared: BTreeSet<Prefix> = spared(tables)?.into_iter().collect();
+        spared.extend(list::allowed_of_ipv6(tables)?);
+        let may_be_whole = |prefix: Prefix| {
+            let around = |bits: u8| Prefix::of(&prefix.source().shortened(bits), bits);
+            let is_inside = spared.range(prefix..).next().is_some_and(|inside| prefix.contains(inside));
+            !is_inside && !(0..prefix.bits()).any(|bits| spared.contains(&around(bits)))
         };
-        bans.fill(NETWORK, ADDRESSES, &may_be_whole)?;
-        bans.fill(SITE, NETWORKS, &may_be_whole)?;
+        bans.fill(NETWORK, ADDRESSES, &may_be_whole);
+        bans.fill(SITE, NETWORKS, &may_be_whole);
     }
     Ok(if bans.wholes.is_empty() { None } else { Some(bans.apply(change)) })
 }
@@ -117,17 +119,6 @@ fn spared(tables: &Tables) -> Result<Vec<Prefix>, Error> {
     let sessions = ssh::sessions().into_iter().chain(ssh::session()).map(|session| session.peer);
     let peers = sessions.chain(ssh::peers(&ssh::ports())?).map(Prefix::host);
     Ok(renew::in_force(tables)?.into_iter().map(|place| place.prefix).chain(peers).collect())
-}
-
-/// Returns whether a rule allows packets of a target, or of a part of it.
-fn is_allowed(tables: &Tables, target: Target) -> Result<bool, Error> {
-    let allows = |rule: &Listed| {
-        let below = rule.covers.as_ref().map(|covered| &covered.spec);
-        [Some(&rule.spec), below].into_iter().flatten().any(|spec| spec.policy == Policy::ALLOWED)
-    };
-    let own = list::without_comment(tables, target)?;
-    let inside = around::inside(tables, Target { service: Service::Any, ..target })?;
-    Ok(own.iter().chain(&inside).any(allows) || around::allow_around(tables, target)?.is_some())
 }
 
 /// The bans in force and those that are requested, by service and prefix, and the wholes.
@@ -196,12 +187,7 @@ impl Bans {
     }
 
     /// Makes a whole of each prefix of so many bits in which so many parts have bans.
-    fn fill(
-        &mut self,
-        bits: u8,
-        most: usize,
-        may_be_whole: &dyn Fn(Prefix, Service) -> Result<bool, Error>,
-    ) -> Result<(), Error> {
+    fn fill(&mut self, bits: u8, most: usize, may_be_whole: &dyn Fn(Prefix) -> bool) {
         let mut inside: HashMap<(Service, Prefix), Vec<(Service, Prefix)>> = HashMap::new();
         for key in self.all.keys().filter(|(_, prefix)| prefix.bits() > bits) {
             let wide = Prefix::of(&key.1.source().shortened(bits), bits);
@@ -216,11 +202,10 @@ impl Bans {
             let parts = keys.iter().map(part).collect::<BTreeSet<_>>().len();
             // Only a change of one of its bans makes a whole.
             let is_changed = keys.iter().any(|key| self.all.get(key).is_some_and(|ban| ban.is_requested));
-            if parts >= most && is_changed && may_be_whole(wide.1, wide.0)? {
+            if parts >= most && is_changed && may_be_whole(wide.1) {
                 self.absorb(wide, &keys, Some(parts));
             }
         }
-        Ok(())
     }
 
     /// Puts bans into a whole.
@@ -296,7 +281,7 @@ impl Whole {
     #[must_use]
     pub fn text(&self) -> String {
         match (self.bans, self.target.sources) {
-            (None, _) => format!("{} is banned as a whole, for longer now", self.target),
+            (None, _) => format!("{} is banned as a whole, and so is what was requested", self.target),
             (Some(bans), Sources::Prefix(prefix)) if prefix.bits() == SITE => {
                 format!("{} is banned as a whole, because {bans} of its /64s have bans", self.target)
             }
@@ -336,7 +321,7 @@ mod tests {
     fn fill(bans: &mut Bans) -> Vec<(String, Option<usize>)> {
         bans.join_wholes();
         for (bits, most) in [(NETWORK, ADDRESSES), (SITE, NETWORKS)] {
-            bans.fill(bits, most, &|prefix, _| Ok(!prefix.contains(&"2001:db8:5::1".parse().unwrap()))).unwrap();
+            bans.fill(bits, most, &|prefix| !prefix.contains(&"2001:db8:5::1".parse().unwrap()));
         }
         bans.wholes.values().map(|(_, whole)| (whole.target.to_string(), whole.bans)).collect()
     }

@@ -9,6 +9,7 @@ use std::{
 use aya::maps::{IterableMap, MapError};
 use ratelimit_common::{
     identity::{class::Class, source::Source},
+    limits::policy::DENIED_ID,
     maps::names::COMMENTS_MAX,
     rules::{
         comment::{self, Comment, Owner},
@@ -19,7 +20,6 @@ use ratelimit_common::{
 use crate::{
     Error,
     error::Tried as _,
-    rules::owners,
     sys::bpf,
     tables::{open::Tables, rule_maps},
 };
@@ -56,7 +56,7 @@ impl Comments {
 
     /// Reads the comments with these keys, and what belongs to the owners of these rules.
     pub fn of_owners(tables: &Tables, rules: &[(Source, Rule)]) -> Result<Self, Error> {
-        let denying = || rules.iter().filter(|(_, rule)| owners::has_deny(rule));
+        let denying = || rules.iter().filter(|(_, rule)| has_deny(rule));
         if denying().count() > FEW {
             return Self::read(tables);
         }
@@ -97,9 +97,14 @@ pub fn keys(source: &Source, rule: &Rule) -> impl Iterator<Item = Source> + use<
     [Some(rule.bare()), rule.below()].into_iter().flatten().map(move |rule| comment::key(&source, &rule))
 }
 
+/// Returns whether a rule denies, or covers one that does. Only such a rule has further owners.
+pub fn has_deny(rule: &Rule) -> bool {
+    rule.policies().any(|policy| policy == DENIED_ID)
+}
+
 /// Returns all keys of entries that belong to a rule.
 pub fn all_keys(source: &Source, rule: &Rule) -> impl Iterator<Item = Source> + use<> {
-    let further = owners::has_deny(rule).then(|| comment::all_further(source));
+    let further = has_deny(rule).then(|| comment::all_further(source));
     keys(source, rule).chain(further.into_iter().flatten())
 }
 

@@ -22,11 +22,6 @@ pub struct Owners {
     entries: usize,
 }
 
-/// Returns whether a rule denies, or covers one that does.
-pub fn has_deny(rule: &Rule) -> bool {
-    rule.policies().any(|policy| policy == DENIED_ID)
-}
-
 impl Owners {
     /// Returns the owners of the rule at a source that is in force at `now`. There are none if it does not deny.
     pub fn of(comments: &Comments, source: &Source, rule: &Rule, now: u64) -> Self {

@@ -120,7 +120,7 @@ pub(super) fn notes(instance: &Instance, changed: &batch::Changed, wholes: &[Who
 pub(crate) fn line(set: &InForce, text: &str, life: Option<Duration>) -> (String, bool) {
     let InForce { rule, replaced, .. } = set;
     let change = Change::of((), rule, replaced, life);
-    let is_new = replaced.is_empty() && life.is_some() == rule.expires_in.is_some();
+    let is_new = replaced.is_empty() && rule.owners.is_empty() && life.is_some() == rule.expires_in.is_some();
     (format!("{}: {text}{}", rule.target, change.end), is_new)
 }
 

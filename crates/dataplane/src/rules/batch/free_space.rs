@@ -16,8 +16,8 @@ use crate::{
     Error,
     rules::{
         batch::{change::Sharing, remarks::Remarks},
-        comments::Comments,
-        owners::{Owners, has_deny},
+        comments::{Comments, has_deny},
+        owners::Owners,
         rule_key::Place,
     },
     tables::{open::Tables, rule_maps},

@@ -17,7 +17,8 @@ use crate::rules::{
         change::Sharing,
         free_space::{Entry, Existing, Plan},
     },
-    owners::{Owners, has_deny},
+    comments::has_deny,
+    owners::Owners,
     rule_key::Place,
 };
 
@@ -133,6 +134,7 @@ fn joining(new: &Rule, owners: &Owners, (given, keeps): (Option<&Comment>, bool)
     let first = owners.all().first().filter(|_| new.policy == DENIED_ID)?;
     let is_of_file = new.origin == CONFIG;
     let comment = given.copied().unwrap_or_default();
+    let lasts = owners.all().iter().any(|owner| owner.comment() == comment && owner.expires == NEVER);
     let stays = match (first.expires, new.expires) {
         // A file has one rule for each target, and does not end what a command has set for a time.
         _ if is_of_file => owners.further().is_empty() || first.expires != NEVER && first.origin != u32::from(CONFIG),
@@ -142,7 +144,8 @@ fn joining(new: &Rule, owners: &Owners, (given, keeps): (Option<&Comment>, bool)
             let gets_name = sharing == Sharing::Renamed || sharing == Sharing::Named && has_none;
             given.is_none() && keeps || comment == Comment::EMPTY || gets_name
         }
-        _ => false,
+        // The same rule with an end does not shorten one without.
+        (_, end) => lasts && end != NEVER,
     };
     (!stays).then(|| own(new, (given, keeps)))
 }

@@ -64,7 +64,8 @@ impl Remarks {
         match all.first().map(Owner::comment).filter(|comment| *comment != Comment::EMPTY) {
             Some(comment) => self.set.push((key, Owner::comment_of_rule(&comment))),
             None => {
-                self.gone.extend(old.filter(|old| comments::keys(source, old).any(|known| known == key)).map(|_| key))
+                let is_there = old.is_some_and(|old| comments::keys(source, old).any(|known| known == key));
+                self.gone.extend(is_there.then_some(key));
             }
         }
         let further = owners.further();

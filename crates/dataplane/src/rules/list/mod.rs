@@ -16,7 +16,7 @@ use ratelimit_common::{
         service::Service,
         source::{IPV6, Source},
     },
-    limits::policy::{DENIED_ID, PolicyId, UNLIMITED_ID},
+    limits::policy::{ALLOWED_ID, DENIED_ID, PolicyId, UNLIMITED_ID},
     rules::{
         comment::{self, Owner},
         rule::{COMMAND, NEVER, Rule},
@@ -27,7 +27,7 @@ use crate::{
     Error,
     rules::{
         comments::{self, Comments},
-        owners::{self, Owners},
+        owners::Owners,
         policies,
         rule_key::Place,
         services::Services,
@@ -135,7 +135,7 @@ pub fn ban_of(tables: &Tables, source: &Source, class: Class, target: Target) ->
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn get(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
     find(tables, target, |keys, rule| match rule {
-        Some(rule) if owners::has_deny(&rule.1) => Comments::of_owners(tables, &[rule]),
+        Some(rule) if comments::has_deny(&rule.1) => Comments::of_owners(tables, &[rule]),
         _ => Comments::of(tables, keys),
     })
 }
@@ -200,6 +200,22 @@ pub fn bans_of_ipv6(tables: &Tables) -> Result<Vec<Listed>, Error> {
     });
     let mut specs = Specs::of_all(tables, Comments::of_owners(tables, &entries)?);
     in_words(&mut specs, &Services::read(tables)?, entries.into_iter())
+}
+
+/// Returns the IPv6 prefixes with an unexpired rule *allow*, whatever its service.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn allowed_of_ipv6(tables: &Tables) -> Result<Vec<Prefix>, Error> {
+    let now = host::now();
+    let mut entries = rule_maps::prefixes(tables)?;
+    if tables.control()?.ipv6_prefix == 128 {
+        entries.extend(rule_maps::sources(tables)?);
+    }
+    let allows = |rule: Rule| rule.at(now).is_some_and(|rule| rule.policies().any(|policy| policy == ALLOWED_ID));
+    let found = entries.into_iter().filter(|(source, rule)| source.family == IPV6 && allows(*rule));
+    Ok(found.map(|(source, _)| Prefix::of(&source, source.prefix)).collect())
 }
 
 /// Returns the number of rules of this origin that have no end. Some of them are below a rule that has one.
