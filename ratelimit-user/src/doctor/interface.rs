@@ -20,6 +20,7 @@ use ratelimit_dataplane::{
 use super::{
     finding::{Check, Finding, count},
     instance::Ours,
+    layers,
 };
 
 /// The largest MTU that every driver supports with XDP.
@@ -54,7 +55,12 @@ impl Facts<'_> {
 }
 
 /// Returns the findings. `as_root` is this command with more privileges.
-pub(super) fn examine(interface: &Interface, ours: &Ours, as_root: &str) -> Result<Vec<Finding>, Error> {
+pub(super) fn examine(
+    all: &[Interface],
+    interface: &Interface,
+    ours: &Ours,
+    as_root: &str,
+) -> Result<Vec<Finding>, Error> {
     let driver = Ethtool::of(&interface.name)?;
     let is_ours = ours.has(interface);
     // The driver has accepted the program, whoever owns it.
@@ -70,12 +76,16 @@ pub(super) fn examine(interface: &Interface, ours: &Ours, as_root: &str) -> Resu
         // `attach` refuses it, so nothing else matters.
         return Ok(findings.into_iter().map(|finding| finding.on(&interface.name)).collect());
     }
+    // Nothing advises to attach to it.
+    let is_covered = !is_ours && layers::is_covered(all, interface, ours);
     match interface.program.filter(|_| !is_ours) {
         Some(hidden) if !ours.are_known => findings.push(hidden_program(hidden, as_root)),
         Some(other) => findings.push(other_program(&facts, &Occupant::of(interface, other))),
+        None if is_covered => {}
         None => findings.push(native(&facts)),
     }
-    if !ours.attachments.is_empty() && !is_ours {
+    findings.extend(layers::examine(all, interface, ours));
+    if !ours.attachments.is_empty() && !is_ours && !is_covered {
         let why = "Other interfaces are attached. Packets that arrive here are not limited.";
         findings.push(Finding::note(Check::Interface, "ratelimit is not attached here", why).fixed_by(facts.attach()));
     }

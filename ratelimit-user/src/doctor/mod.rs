@@ -13,6 +13,7 @@ mod fleet;
 mod host;
 mod instance;
 mod interface;
+mod layers;
 mod link_type;
 mod peers;
 mod session;
@@ -56,7 +57,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let chosen = choose(&all, names, &ours, &mut findings);
     let window = Window::measure(&chosen, running, &ours)?;
     for interface in &chosen {
-        findings.extend(interface::examine(interface, &ours, &as_root)?);
+        findings.extend(interface::examine(&all, interface, &ours, &as_root)?);
         findings.extend(link_type::examine(interface, &ours).map(|finding| finding.on(&interface.name)));
         findings.extend(traffic::losses(interface, &window)?);
     }

@@ -10,6 +10,7 @@ use aya::programs::{ProgramFd, Xdp};
 
 use crate::{
     Error,
+    attach::twice,
     error::Tried as _,
     pins::{layout, link_name::LinkName, ownership},
     sys::{
@@ -88,6 +89,11 @@ pub fn attach(program: &Xdp, interface: &Interface, mode: Attached) -> Result<Li
         let code = error.raw_os_error().unwrap_or(0);
         if [libc::EBUSY, libc::EEXIST].contains(&code) && has_program(interface.index) {
             return Error::TakenMeanwhile(name());
+        }
+        if code == libc::EEXIST
+            && let Some(refused) = twice::refused(interface)
+        {
+            return refused;
         }
         // Only a refusal that lasts is repeated to learn the reason.
         let lasting = [libc::EBUSY, libc::EINVAL, libc::EOPNOTSUPP, libc::ERANGE, libc::ENOSPC, libc::E2BIG];

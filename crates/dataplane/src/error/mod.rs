@@ -120,6 +120,28 @@ pub enum Error {
         /// What removes it, in words.
         removal: String,
     },
+    /// An interface above has a program, so the kernel refuses one on this interface.
+    #[error(
+        "{name}: {upper} above it has {program}, and the kernel then refuses every program below, in each mode: {removal}; attach {name} first, and {upper} after it"
+    )]
+    Above {
+        /// The interface.
+        name: String,
+        /// The interface above it.
+        upper: String,
+        /// The program of that one in words.
+        program: String,
+        /// What removes it, in words.
+        removal: String,
+    },
+    /// The same packets pass another interface of the instance.
+    #[error("{both}: packets through both would be charged twice: {advice}")]
+    Twice {
+        /// Both interfaces, in words.
+        both: String,
+        /// What to do.
+        advice: String,
+    },
     /// Another program was attached to this interface between the check and the attach.
     #[error("{0} has another XDP program by now: try again to see which")]
     TakenMeanwhile(String),

@@ -8,6 +8,7 @@ pub mod host;
 pub mod interface;
 pub mod joined_packets;
 pub mod kernel_log;
+pub mod layers;
 pub mod link_events;
 pub mod link_type;
 pub mod lock_holder;
