@@ -67,6 +67,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
         let control = running.tables.control()?;
         findings.push(connections::examine(&control));
         findings.push(connections::examine_proofs(&control));
+        findings.extend(connections::examine_answers(&control, &all, &ours));
         findings.extend(session::examine(&running.tables)?);
     }
     if let Some(status) = fleet::status(pins) {

@@ -29,5 +29,5 @@ pub fn refusal(pins: &Path, all: &[Interface], interface: &Interface, mode: Opti
     }
     let is_native = mode.is_none_or(|mode| mode == Mode::Native);
     let cannot = || xdp_features(interface.index).is_some_and(|can| !can.native);
-    (is_native && cannot()).then(|| Error::NoNativeXdp { name: interface.name.clone() })
+    (is_native && cannot()).then(|| Error::no_native_xdp(interface.name.clone(), None))
 }

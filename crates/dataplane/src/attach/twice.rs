@@ -44,11 +44,11 @@ impl Twice {
         Some(Self { name: name.to_owned(), other: other.to_owned(), is_above, beside })
     }
 
-    /// Returns why both are not attached, if the other one is.
+    /// Returns why both are not attached, if the other one is. `about` says more about that one.
     #[must_use]
-    pub fn reason(&self) -> String {
+    pub fn reason(&self, about: &str) -> String {
         let Self { other, .. } = self;
-        format!("it is {} {other}, and packets through both would be charged twice", self.place())
+        format!("it is {} {other}{about}, and packets through both would be charged twice", self.place())
     }
 
     /// Returns what is not limited while only the other one is attached.

@@ -39,6 +39,8 @@ pub struct Interface {
     pub controller: Option<u32>,
     /// The interface that it is made on, in this network namespace, by index. None for a veth, whose other end it would be.
     pub base: Option<u32>,
+    /// The other end of a veth in this network namespace, by index.
+    pub peer: Option<u32>,
 }
 
 impl Interface {
@@ -68,8 +70,9 @@ impl Interface {
         let flags = link.header.flags;
         let (is_up, has_carrier) = (flags.contains(LinkFlags::Up), flags.contains(LinkFlags::LowerUp));
         let (index, link_type) = (link.header.index, LinkType::of(link));
-        let base = base.filter(|_| !is_elsewhere && link_type.kind() != Some(&InfoKind::Veth));
-        Some(Self { index, name: name?, link_type, mtu, program, is_up, has_carrier, received, controller, base })
+        let is_veth = link_type.kind() == Some(&InfoKind::Veth);
+        let [base, peer] = [!is_veth, is_veth].map(|is_wanted| base.filter(|_| is_wanted && !is_elsewhere));
+        Some(Self { index, name: name?, link_type, mtu, program, is_up, has_carrier, received, controller, base, peer })
     }
 
     /// Returns the header with which its packets begin.

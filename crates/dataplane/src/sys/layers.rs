@@ -93,6 +93,7 @@ pub(crate) mod tests {
             received: Received::default(),
             controller: None,
             base: None,
+            peer: None,
         }
     }
 

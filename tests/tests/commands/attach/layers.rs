@@ -186,7 +186,7 @@ fn a_reload_replaces_a_bridge_by_its_port_and_takes_it_back_if_the_port_refuses(
     folder.write("interfaces = [\"eth0\"]\n[default]\npackets = \"10/d\"\n");
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     let line = daemon.line();
-    let why = "eth0 is not attached: it is below br0, and packets through both would be charged twice, which a command has attached";
+    let why = "eth0 is not attached: it is below br0, which a command has attached, and packets through both would be charged twice";
     assert!(line.contains(why), "{line}");
     assert_eq!(attached(&ratelimit), ["br0"]);
     daemon.end();

@@ -58,7 +58,7 @@ pub fn divide(
         }
         let mut commands = attached.iter().filter(of_command);
         if let Some(twice) = commands.find_map(|other| Twice::of(all, name, &other.name)) {
-            return Some(format!("{}, which a command has attached{}", twice.reason(), twice.uncovered()));
+            return Some(format!("{}{}", twice.reason(", which a command has attached"), twice.uncovered()));
         }
         let interface = all.iter().find(|interface| interface.name == name).filter(|_| !is_attached(name))?;
         twice::blocked(all, interface, pins).map(|error| match error {
@@ -83,7 +83,7 @@ pub fn divide(
     for one in &rest {
         match below(one) {
             Some(twice) => {
-                let why = format!("{}{}", twice.reason(), twice.uncovered());
+                let why = format!("{}{}", twice.reason(""), twice.uncovered());
                 left_off.push(LeftOff { name: one.name.clone(), why });
             }
             None => taken.push(one.clone()),
