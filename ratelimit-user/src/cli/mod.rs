@@ -307,7 +307,7 @@ fn answer(command: Command, pins: &Path, output: Output) -> Result<Answer> {
         #[cfg(not(feature = "fleet"))]
         Command::Fleet(_) => absent::answer("fleet"),
         Command::Metrics => metrics::run(pins, output),
-        Command::Check(arguments) => check::run(&arguments, output),
+        Command::Check(arguments) => check::run(&arguments, pins, output),
         Command::Doctor(arguments) => doctor::run(&arguments, pins, output),
         Command::Status(arguments) => status::run(&arguments, pins, output),
         #[cfg(feature = "top")]

@@ -2,13 +2,19 @@
 
 use std::fs;
 
-use ratelimit_common::maps::control::{Control, FEATURE_OWN, FEATURE_PROVE_TCP, FEATURE_UNKNOWN};
+use ratelimit_common::maps::control::{Control, FEATURE_OWN, FEATURE_PROVE_TCP, FEATURE_REJECT, FEATURE_UNKNOWN};
 use ratelimit_dataplane::{
     program::{proofs::ALWAYS, values::per_second},
-    sys::host,
+    sys::{host, interface::Interface, lost_answers},
 };
 
-use super::finding::{Check, Finding, count};
+use super::{
+    finding::{Check, Finding, count},
+    instance::Ours,
+};
+
+/// The features with which the program answers packets.
+const ANSWERS: u32 = FEATURE_PROVE_TCP | FEATURE_REJECT;
 
 /// Packets of this network namespace since it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,6 +46,24 @@ pub(super) fn examine_proofs(control: &Control) -> Finding {
     let cookies = is_on(FEATURE_PROVE_TCP).then_some(control.proofs.per_second);
     let (setting, tracking) = (host::syn_cookies(), host::loose_tracking());
     about_proofs(is_on(FEATURE_UNKNOWN), cookies, [setting.as_deref(), tracking.as_deref()], Packets::read())
+}
+
+/// Returns the findings about interfaces where answers of an instance with this control entry are lost.
+pub(super) fn examine_answers(control: &Control, all: &[Interface], ours: &Ours) -> Vec<Finding> {
+    if control.features & ANSWERS == 0 {
+        return Vec::new();
+    }
+    let finding = |interface: &Interface| {
+        let lost = lost_answers::of(all, interface)?;
+        let why = "SYN cookies and answers of --over-limit reject are counted as sent. Native XDP on a veth sends only to a peer that polls. In generic mode, no answer is lost.";
+        let make = if lost.peer.is_some() { Finding::warning } else { Finding::note };
+        let finding = make(Check::Proofs, &lost.text(), why).on(&interface.name);
+        Some(match lost.fix() {
+            Some(fix) => finding.fixed_by(fix),
+            None => finding,
+        })
+    };
+    all.iter().filter(|interface| ours.has(interface)).filter_map(finding).collect()
 }
 
 /// The settings are those of [`host::syn_cookies`] and [`host::loose_tracking`].

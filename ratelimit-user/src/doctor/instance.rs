@@ -4,7 +4,10 @@ use std::path::Path;
 
 use ratelimit_common::rules::rule::CONFIG;
 use ratelimit_daemon::{
-    controller::socket::{client, request::Unattached},
+    controller::{
+        change::stacked::{self, LeftOff},
+        socket::{client, request::Unattached},
+    },
     crowdsec,
 };
 use ratelimit_dataplane::{
@@ -150,8 +153,12 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
     let lists = state.lists();
     if let Some(mut state) = client::file_state(pins).filter(|_| !is_absent) {
         state.look_up_lists(|name| lists.iter().any(|list| list == name));
+        let left_off = stacked::now(pins, &state.interfaces).unwrap_or_default();
         let unattached = state.unattached.iter().filter(|unattached| !is_known(&unattached.interface.name));
-        findings.extend(unattached.map(|unattached| self::unattached(unattached, &state.file, pins)));
+        findings.extend(unattached.map(|unattached| {
+            let why = left_off.iter().find(|left_off| left_off.name == unattached.interface.name);
+            self::unattached(unattached, why, &state.file, pins)
+        }));
         findings.extend(state.refused.iter().map(|refused| {
             let what = format!("{} was refused at the last reload: {refused}", state.file);
             Finding::warning(Check::Daemon, &what, "An earlier state of the file is in force.")
@@ -199,7 +206,17 @@ fn stops_finding(stops: &stops::State, file: &str) -> Finding {
 }
 
 /// Returns the finding about an interface that the daemon's file lists, and that does not carry the program.
-fn unattached(Unattached { interface, exists }: &Unattached, file: &str, pins: &Path) -> Finding {
+fn unattached(
+    Unattached { interface, exists }: &Unattached,
+    left_off: Option<&LeftOff>,
+    file: &str,
+    pins: &Path,
+) -> Finding {
+    if let Some(left_off) = left_off {
+        let why = "The daemon attaches to it when that ends. Name only one of both in the file.";
+        let what = format!("{file} lists it, but it is not attached: {}", left_off.why);
+        return Finding::warning(Check::Daemon, &what, why).on(&interface.name);
+    }
     if *exists {
         let why = "A command has detached it, or the daemon could not attach to it. Nothing is limited there.";
         return Finding::error(Check::Daemon, &format!("{file} lists it, but it is not attached"), why)

@@ -9,6 +9,7 @@ use ratelimit_dataplane::{
     attach::occupant::Occupant,
     readings::gauges,
     sys::{
+        drivers::{self, Refusal},
         ethtool::{Channels, Ethtool, Feature},
         features,
         interface::{Attached, Interface, Program},
@@ -20,6 +21,7 @@ use ratelimit_dataplane::{
 use super::{
     finding::{Check, Finding, count},
     instance::Ours,
+    layers,
 };
 
 /// The largest MTU that every driver supports with XDP.
@@ -38,6 +40,8 @@ struct Facts<'a> {
     can: Option<XdpFeatures>,
     /// The mode of the program, if it is attached.
     mode: Option<Attached>,
+    /// Why its driver would refuse a native program now, as far as that is known.
+    refusal: Option<Refusal>,
 }
 
 impl Facts<'_> {
@@ -54,7 +58,12 @@ impl Facts<'_> {
 }
 
 /// Returns the findings. `as_root` is this command with more privileges.
-pub(super) fn examine(interface: &Interface, ours: &Ours, as_root: &str) -> Result<Vec<Finding>, Error> {
+pub(super) fn examine(
+    all: &[Interface],
+    interface: &Interface,
+    ours: &Ours,
+    as_root: &str,
+) -> Result<Vec<Finding>, Error> {
     let driver = Ethtool::of(&interface.name)?;
     let is_ours = ours.has(interface);
     // The driver has accepted the program, whoever owns it.
@@ -64,18 +73,23 @@ pub(super) fn examine(interface: &Interface, ours: &Ours, as_root: &str) -> Resu
         driver: driver.driver().unwrap_or_else(|| "unknown".to_owned()),
         can: xdp_features::xdp_features(interface.index),
         mode: interface.program.filter(|_| is_taken).map(|program| program.mode),
+        refusal: drivers::refusal(interface),
     };
     let mut findings = vec![link(interface)];
     if !is_ours && interface.link_type.first_header().is_none() {
         // `attach` refuses it, so nothing else matters.
         return Ok(findings.into_iter().map(|finding| finding.on(&interface.name)).collect());
     }
+    // Nothing advises to attach to it.
+    let is_covered = !is_ours && layers::is_covered(all, interface, ours);
     match interface.program.filter(|_| !is_ours) {
         Some(hidden) if !ours.are_known => findings.push(hidden_program(hidden, as_root)),
         Some(other) => findings.push(other_program(&facts, &Occupant::of(interface, other))),
+        None if is_covered => {}
         None => findings.push(native(&facts)),
     }
-    if !ours.attachments.is_empty() && !is_ours {
+    findings.extend(layers::examine(all, interface, ours));
+    if !ours.attachments.is_empty() && !is_ours && !is_covered {
         let why = "Other interfaces are attached. Packets that arrive here are not limited.";
         findings.push(Finding::note(Check::Interface, "ratelimit is not attached here", why).fixed_by(facts.attach()));
     }
@@ -118,12 +132,44 @@ fn hidden_program(Program { id, mode }: Program, as_root: &str) -> Finding {
 
 /// Returns the finding about native mode.
 fn native(facts: &Facts<'_>) -> Finding {
-    let Facts { name, driver, can, mode } = facts;
+    let Facts { name, driver, can, mode, .. } = facts;
     let slow = "In generic mode, the kernel creates a socket buffer for each packet before the program sees it. So a flood costs far more.";
-    let again = format!("ratelimit detach {name} && ratelimit attach {name}");
+    // The kernel cannot change the mode in place. If the driver refuses, the interface must not stay without a program.
+    let again =
+        format!("ratelimit detach {name} && {{ ratelimit attach {name} || ratelimit attach {name} --mode generic; }}");
+    let known = drivers::of(driver);
+    let resets = if known.is_some_and(|driver| driver.resets) {
+        "; the first attach interrupts the link for a moment"
+    } else {
+        ""
+    };
+    match (mode, &facts.refusal) {
+        (Some(Attached::Generic), Some(Refusal { why, fix })) => {
+            let finding = Finding::note(Check::NativeXdp, &format!("attached in generic mode: {why}"), slow);
+            return match fix {
+                Some(fix) => finding.fixed_by(format!("{fix} && {again}")),
+                None => finding,
+            };
+        }
+        (None, Some(Refusal { why, fix })) => {
+            let generic = format!("ratelimit attach {name} --mode generic");
+            let slow = format!("Until that ends, `ratelimit attach` needs --mode generic. {slow}");
+            return Finding::warning(Check::NativeXdp, why, &slow).fixed_by(fix.clone().unwrap_or(generic));
+        }
+        _ => {}
+    }
     match (mode, can) {
         (Some(Attached::Native | Attached::Offloaded), _) => {
             Finding::ok(Check::NativeXdp, &format!("attached, native (driver {driver})"))
+        }
+        (Some(Attached::Generic), Some(XdpFeatures { native: true, .. })) if known.is_none() => {
+            let what = format!("attached in generic mode, although its driver ({driver}) announces native XDP");
+            let why = format!("{slow} The driver may refuse native XDP for reasons of its own.");
+            Finding::note(Check::NativeXdp, &what, &why).fixed_by(again)
+        }
+        (Some(Attached::Generic), None) if known.is_some_and(|driver| !driver.has_native) => {
+            let what = format!("attached in generic mode: its driver ({driver}) has no native XDP");
+            Finding::note(Check::NativeXdp, &what, slow)
         }
         (Some(Attached::Generic), Some(XdpFeatures { native: true, .. })) => {
             let what = format!("attached in generic mode, although its driver ({driver}) has native XDP");
@@ -137,10 +183,11 @@ fn native(facts: &Facts<'_>) -> Finding {
             let what = format!(
                 "attached in generic mode; before Linux 6.3, the kernel does not tell whether the driver ({driver}) has native XDP"
             );
-            Finding::warning(Check::NativeXdp, &what, slow).fixed_by(again)
+            let make = if known.is_some() { Finding::warning } else { Finding::note };
+            make(Check::NativeXdp, &what, slow).fixed_by(again)
         }
         (None, Some(XdpFeatures { native: true, .. })) => {
-            Finding::ok(Check::NativeXdp, &format!("its driver ({driver}) has native XDP"))
+            Finding::ok(Check::NativeXdp, &format!("its driver ({driver}) has native XDP{resets}"))
         }
         (None, Some(XdpFeatures { native: false, .. })) => {
             let what = format!("its driver ({driver}) has no native XDP");
@@ -160,7 +207,7 @@ fn native(facts: &Facts<'_>) -> Finding {
 /// A driver with an attached program supported the MTU of that moment. Most drivers, but not all, then refuse one that
 /// they do not support.
 fn mtu(facts: &Facts<'_>, mtu: u32, kernel_takes_frags: bool) -> Option<Finding> {
-    let Facts { name, driver, can, mode } = facts;
+    let Facts { name, driver, can, mode, .. } = facts;
     if mtu <= USUAL_MTU || *mode == Some(Attached::Generic) || can.is_some_and(|can| !can.native) {
         return None;
     }
@@ -225,15 +272,23 @@ fn joined(joining: &Joining) -> Finding {
 /// Returns the finding about receive queues.
 fn queues(facts: &Facts<'_>, channels: Option<Channels>, cpus: u32) -> Finding {
     let has_any = |channels: &Channels| channels.receiving.0 + channels.combined.0 != 0;
-    let Some(Channels { receiving, combined }) = channels.filter(has_any) else {
+    let Some(channels) = channels.filter(has_any) else {
         return Finding::ok(Check::Queues, "the driver reports none");
     };
-    let (now, most) = (receiving.0 + combined.0, receiving.1.max(combined.1).min(cpus));
+    let (now, possible) = channels.totals();
+    // More queues than that, and the driver refuses a native program at the next attach.
+    let driver = drivers::of(&facts.driver);
+    let accepted = driver.map_or(possible, |driver| driver.most_queues(possible));
+    let most = accepted.min(cpus);
     let what = format!("{} for {}", count(u64::from(now), "receive queue"), count(u64::from(cpus), "CPU"));
     if now >= cpus {
         return Finding::ok(Check::Queues, &what);
     }
     let why = format!("One CPU empties each queue. So at most {now} of {cpus} CPUs handle a flood.");
+    if most <= now && accepted < possible {
+        let what = format!("{what}, and the driver ({}) accepts native XDP with no more", facts.driver);
+        return Finding::note(Check::Queues, &what, &why);
+    }
     if most <= now {
         return Finding::note(
             Check::Queues,
@@ -241,8 +296,7 @@ fn queues(facts: &Facts<'_>, channels: Option<Channels>, cpus: u32) -> Finding {
             &why,
         );
     }
-    let kind = if combined.1 == 0 { "rx" } else { "combined" };
-    Finding::warning(Check::Queues, &what, &why).fixed_by(format!("ethtool -L {} {kind} {most}", facts.name))
+    Finding::warning(Check::Queues, &what, &why).fixed_by(channels.command(facts.name, most, driver))
 }
 
 #[cfg(test)]
@@ -253,7 +307,7 @@ mod tests {
     const ON: Option<Feature> = Some(Feature { is_on: true, can_change: true });
 
     fn facts(driver: &str, can: Option<XdpFeatures>, mode: Option<Attached>) -> Facts<'static> {
-        Facts { name: "eth0", driver: driver.to_owned(), can, mode }
+        Facts { name: "eth0", driver: driver.to_owned(), can, mode, refusal: None }
     }
 
     /// Returns the severity of a finding, and the command that fixes it.
@@ -266,7 +320,8 @@ mod tests {
         let unknown = |mode| brief(Some(native(&facts("ixgbe", None, mode)))).unwrap();
         assert_eq!(unknown(None), (Severity::Note, None));
         assert_eq!(unknown(Some(Attached::Native)).0, Severity::Ok);
-        let again = "ratelimit detach eth0 && ratelimit attach eth0".to_owned();
+        let again =
+            "ratelimit detach eth0 && { ratelimit attach eth0 || ratelimit attach eth0 --mode generic; }".to_owned();
         assert_eq!(unknown(Some(Attached::Generic)), (Severity::Warning, Some(again)));
     }
 
@@ -307,12 +362,46 @@ mod tests {
     #[test]
     fn combined_queues_count() {
         let of = |combined, cpus| {
-            let channels = Channels { receiving: (0, 0), combined };
+            let channels = Channels { receiving: (0, 0), combined, sends_apart: false };
             brief(Some(queues(&facts("ixgbe", Some(ALL), None), Some(channels), cpus))).unwrap()
         };
         assert_eq!(of((8, 64), 8), (Severity::Ok, None));
         assert_eq!(of((4, 64), 8), (Severity::Warning, Some("ethtool -L eth0 combined 8".to_owned())));
         assert_eq!(of((4, 6), 8), (Severity::Warning, Some("ethtool -L eth0 combined 6".to_owned())));
         assert_eq!(of((4, 4), 8), (Severity::Note, None));
+    }
+
+    #[test]
+    fn no_more_queues_are_advised_than_a_driver_accepts() {
+        let of = |driver, now, most| {
+            let channels = Channels { receiving: (0, 0), combined: (now, most), sends_apart: false };
+            brief(Some(queues(&facts(driver, Some(ALL), None), Some(channels), 8))).unwrap()
+        };
+        assert_eq!(of("ena", 2, 8), (Severity::Warning, Some("ethtool -L eth0 combined 4".to_owned())));
+        assert_eq!(of("ena", 4, 8), (Severity::Note, None));
+        assert_eq!(of("ena", 4, 32), (Severity::Warning, Some("ethtool -L eth0 combined 8".to_owned())));
+        assert_eq!(of("virtio_net", 4, 8), (Severity::Warning, Some("ethtool -L eth0 combined 8".to_owned())));
+        let gve = Channels { receiving: (2, 16), combined: (0, 0), sends_apart: true };
+        let found = brief(Some(queues(&facts("gve", Some(ALL), None), Some(gve), 16))).unwrap();
+        assert_eq!(found, (Severity::Warning, Some("ethtool -L eth0 rx 8 tx 8".to_owned())));
+    }
+
+    #[test]
+    fn a_generic_program_is_a_warning_only_if_native_mode_can_be_had() {
+        let refusal = |fix: Option<&str>| Some(Refusal { why: "no".to_owned(), fix: fix.map(str::to_owned) });
+        let of = |driver, can, refusal| {
+            let facts = Facts { refusal, ..facts(driver, can, Some(Attached::Generic)) };
+            brief(Some(native(&facts))).unwrap()
+        };
+        let again = "ratelimit detach eth0 && { ratelimit attach eth0 || ratelimit attach eth0 --mode generic; }";
+        assert_eq!(of("vmxnet3", Some(ALL), None), (Severity::Warning, Some(again.to_owned())));
+        let first = Some(format!("ip link set eth0 mtu 3494 && {again}"));
+        assert_eq!(of("vmxnet3", Some(ALL), refusal(Some("ip link set eth0 mtu 3494"))), (Severity::Note, first));
+        assert_eq!(of("ena", Some(ALL), refusal(None)), (Severity::Note, None));
+        assert_eq!(of("unknown", Some(ALL), None), (Severity::Note, Some(again.to_owned())));
+        assert_eq!(of("r8169", None, None), (Severity::Note, None));
+        let before = Facts { refusal: refusal(None), ..facts("ena", Some(ALL), None) };
+        let otherwise = Some("ratelimit attach eth0 --mode generic".to_owned());
+        assert_eq!(brief(Some(native(&before))).unwrap(), (Severity::Warning, otherwise));
     }
 }

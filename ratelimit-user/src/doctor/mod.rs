@@ -13,6 +13,7 @@ mod fleet;
 mod host;
 mod instance;
 mod interface;
+mod layers;
 mod link_type;
 mod own_network;
 mod peers;
@@ -57,7 +58,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let chosen = choose(&all, names, &ours, &mut findings);
     let window = Window::measure(&chosen, running, &ours)?;
     for interface in &chosen {
-        findings.extend(interface::examine(interface, &ours, &as_root)?);
+        findings.extend(interface::examine(&all, interface, &ours, &as_root)?);
         findings.extend(link_type::examine(interface, &ours).map(|finding| finding.on(&interface.name)));
         findings.extend(traffic::losses(interface, &window)?);
     }
@@ -68,6 +69,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
         findings.push(connections::examine(&control));
         findings.push(connections::examine_proofs(&control));
         findings.extend(own_network::examine(&running.tables)?);
+        findings.extend(connections::examine_answers(&control, &all, &ours));
         findings.extend(session::examine(&running.tables)?);
     }
     if let Some(status) = fleet::status(pins) {

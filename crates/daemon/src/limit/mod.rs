@@ -5,6 +5,7 @@ pub mod excess;
 pub mod merge;
 mod or_off;
 mod parent;
+pub mod short_burst;
 pub mod within;
 pub mod write;
 

@@ -10,6 +10,7 @@ use aya::programs::{ProgramFd, Xdp};
 
 use crate::{
     Error,
+    attach::twice,
     error::Tried as _,
     pins::{layout, link_name::LinkName, ownership},
     sys::{
@@ -17,6 +18,7 @@ use crate::{
             self,
             link::{self as bpf_link, Link},
         },
+        drivers::{self, Refusal},
         interface::{self, Attached, Interface},
     },
 };
@@ -89,12 +91,20 @@ pub fn attach(program: &Xdp, interface: &Interface, mode: Attached) -> Result<Li
         if [libc::EBUSY, libc::EEXIST].contains(&code) && has_program(interface.index) {
             return Error::TakenMeanwhile(name());
         }
+        if code == libc::EEXIST
+            && let Some(refused) = twice::refused(interface)
+        {
+            return refused;
+        }
         // Only a refusal that lasts is repeated to learn the reason.
         let lasting = [libc::EBUSY, libc::EINVAL, libc::EOPNOTSUPP, libc::ERANGE, libc::ENOSPC, libc::E2BIG];
         let words = if lasting.contains(&code) { reason(program, interface, mode) } else { None };
         let is_usual = words.as_ref().is_none_or(|words| NO_NATIVE_XDP.contains(&words.as_str()));
         if code == libc::EOPNOTSUPP && mode == Attached::Native && is_usual {
-            return Error::NoNativeXdp { name: name() };
+            return Error::no_native_xdp(
+                interface.name.clone(),
+                drivers::refusal(interface).map(|refusal| (refusal.why, refusal.fix)),
+            );
         }
         let cause = words.unwrap_or_else(|| error.to_string());
         Error::Attach { name: name(), cause, advice: advice(interface, mode) }
@@ -125,6 +135,12 @@ fn has_program(index: u32) -> bool {
 
 fn advice(interface: &Interface, mode: Attached) -> String {
     let Interface { name, mtu, .. } = interface;
+    if mode == Attached::Native
+        && let Some(Refusal { why, fix }) = drivers::refusal(interface)
+    {
+        let fix = fix.map_or_else(String::new, |fix| format!(": run `{fix}` first"));
+        return format!(": {why}{fix}, or attach with --mode generic");
+    }
     match mode {
         Attached::Native if *mtu > MTU_WITHOUT_FRAGS => format!(
             ": attach with --mode generic, or, if the reason is the MTU of {mtu}, lower it with `ip link set {name} mtu 1500`"

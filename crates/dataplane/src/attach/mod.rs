@@ -2,11 +2,13 @@
 
 pub mod attachment;
 pub mod carried;
+pub mod covered;
 pub mod foreign_program;
 mod how;
 pub mod link;
 mod loaded;
 pub mod occupant;
 pub mod refusal;
+pub mod twice;
 pub mod undo;
 pub mod unlinked;

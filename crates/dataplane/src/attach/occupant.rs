@@ -12,7 +12,7 @@ use ratelimit_common::maps::names;
 use crate::{
     Error,
     attach::loaded,
-    pins::layout,
+    pins::{layout, mounts},
     sys::{
         bpf::pinned_object::PinnedObject,
         interface::{Attached, Interface, Program},
@@ -20,11 +20,11 @@ use crate::{
     },
 };
 
-/// The usual BPF file system.
-const BPFFS: &str = "/sys/fs/bpf";
-
 /// Where libxdp pins the programs behind its dispatchers: a folder for each.
 const DISPATCHERS: &str = "/sys/fs/bpf/xdp";
+
+/// With this, the names of ratelimit's programs begin.
+const PROGRAM: &str = "ratelimit";
 
 /// Name of libxdp's dispatcher.
 const DISPATCHER: &str = "xdp_dispatcher";
@@ -56,6 +56,8 @@ enum LinkHolder {
     Pin(PathBuf),
     /// A process with a link.
     Process(Holder),
+    /// Nothing visible, and something is mounted over this folder, which may have had a pin.
+    Covered(PathBuf),
     /// The pins of another instance of ratelimit.
     Instance(PathBuf),
     /// This process may not see links.
@@ -70,20 +72,28 @@ impl Occupant {
         let members = (name == DISPATCHER || folder.is_dir()).then(|| members(&folder));
         let links = loaded::links_of(id, interface.index).ok();
         let links: Option<Vec<u32>> = links.map(|links| links.iter().map(|link| link.id).collect());
-        let pins = Pins::find(Path::new(BPFFS), id, links.as_deref());
+        let pins = Pins::find(mounts::of_bpf(), id, links.as_deref());
         let holder = match (pins.instance, pins.link, links.as_deref()) {
             (Some(instance), ..) => LinkHolder::Instance(instance),
             (None, Some(pin), _) => LinkHolder::Pin(pin),
-            (None, None, Some([link, ..])) => LinkHolder::Process(Holder::of_link(*link)),
+            (None, None, Some([link, ..])) => match (Holder::of_link(*link), mounts::covered()) {
+                (Holder::Hidden, Some(folder)) => LinkHolder::Covered(folder),
+                (holder, _) => LinkHolder::Process(holder),
+            },
             (None, None, Some([])) => LinkHolder::Nothing,
             (None, None, None) => LinkHolder::Unknown,
         };
         Self { interface: interface.name.clone(), id, mode, name, members, holder, pin: pins.program }
     }
 
-    /// Returns whether it is the program of an instance of ratelimit, as far as this process may see.
-    pub fn may_be_instance(&self) -> bool {
-        matches!(self.holder, LinkHolder::Instance(_) | LinkHolder::Unknown)
+    /// Returns whether this process may not see whose program it is.
+    pub fn is_unknown(&self) -> bool {
+        matches!(self.holder, LinkHolder::Unknown)
+    }
+
+    /// Returns whether it is a program of ratelimit, and what holds it cannot be seen because of a mount.
+    pub fn is_covered_instance(&self) -> bool {
+        self.name.starts_with(PROGRAM) && matches!(self.holder, LinkHolder::Covered(_))
     }
 
     /// Returns the error of an attach that finds it.
@@ -101,6 +111,12 @@ impl Occupant {
             }
             (None, LinkHolder::Pin(pin)) => format!("`rm {}` removes it", escaped(&pin.display().to_string())),
             (None, LinkHolder::Process(holder)) => format!("{holder} holds it until it ends"),
+            (None, LinkHolder::Covered(folder)) => {
+                let folder = folder.display();
+                format!(
+                    "its pin is hidden below what is mounted over {folder} (`umount {folder}` shows it), or a process that is not visible here holds it"
+                )
+            }
             (None, LinkHolder::Unknown) => "the tool that has attached it removes it".to_owned(),
             (None, LinkHolder::Nothing) => {
                 let mode = match self.mode {
@@ -162,8 +178,9 @@ struct Pins {
 
 impl Pins {
     /// Looks for the pins of a program, and of its links as far as they are known.
-    fn find(root: &Path, program: u32, links: Option<&[u32]>) -> Self {
-        let (mut found, mut folders, mut visited) = (Self::default(), vec![(root.to_owned(), 0)], 0);
+    fn find(roots: Vec<PathBuf>, program: u32, links: Option<&[u32]>) -> Self {
+        let (mut found, mut visited) = (Self::default(), 0);
+        let mut folders: Vec<(PathBuf, usize)> = roots.into_iter().map(|root| (root, 0)).collect();
         while let Some((folder, depth)) = folders.pop() {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 visited += 1;

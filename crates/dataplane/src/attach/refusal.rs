@@ -1,22 +1,33 @@
 //! Why an interface would refuse the program, as far as that shows before an attach.
 
-use super::{how::Mode, occupant::Occupant};
+use std::path::Path;
+
+use super::{how::Mode, occupant::Occupant, twice};
 use crate::{
     Error,
+    pins::ours::Ours,
     sys::{interface::Interface, xdp_features::xdp_features},
 };
 
-/// Returns why an attach would fail. Before Linux 6.3, the kernel does not tell whether a driver has native XDP.
-pub fn refusal(interface: &Interface, mode: Option<Mode>) -> Option<Error> {
+/// Returns why an attach by the instance in `pins` would fail. `all` are the interfaces of this network namespace. Before
+/// Linux 6.3, the kernel does not tell whether a driver has native XDP.
+pub fn refusal(pins: &Path, all: &[Interface], interface: &Interface, mode: Option<Mode>) -> Option<Error> {
     if let Err(error) = interface.first_header() {
         return Some(error);
     }
     if let Some(program) = interface.program {
-        // An instance keeps its mode. Without privileges, nobody knows.
+        // An instance keeps its mode.
+        if Ours::of(pins).is_ok_and(|ours| ours.has_program(program.id)) {
+            return None;
+        }
         let occupant = Occupant::of(interface, program);
-        return (!occupant.may_be_instance()).then(|| occupant.taken());
+        // Without privileges, nobody knows.
+        return (!occupant.is_unknown()).then(|| occupant.taken());
+    }
+    if let Some(error) = twice::blocked(all, interface, pins) {
+        return Some(error);
     }
     let is_native = mode.is_none_or(|mode| mode == Mode::Native);
     let cannot = || xdp_features(interface.index).is_some_and(|can| !can.native);
-    (is_native && cannot()).then(|| Error::NoNativeXdp { name: interface.name.clone() })
+    (is_native && cannot()).then(|| Error::no_native_xdp(interface.name.clone(), None))
 }

@@ -104,11 +104,13 @@ pub enum Error {
     LinkType(String, String),
     /// The driver has no native XDP.
     #[error(
-        "{name}: its driver does not support native XDP: try --mode generic (works everywhere, slower) or --mode auto, or mode = \"auto\" in [interface.{name}] of the file"
+        "{name}: {why}: try --mode generic (works everywhere, slower) or --mode auto, or mode = \"auto\" in [interface.{name}] of the file"
     )]
     NoNativeXdp {
         /// The interface.
         name: String,
+        /// Why, as far as it is known.
+        why: String,
     },
     /// The interface carries another XDP program.
     #[error("{name} already has {program}: {removal}, and `ratelimit attach --replace` puts ratelimit in its place")]
@@ -119,6 +121,28 @@ pub enum Error {
         program: String,
         /// What removes it, in words.
         removal: String,
+    },
+    /// An interface above has a program, so the kernel refuses one on this interface.
+    #[error(
+        "{name}: {upper} above it has {program}, and the kernel then refuses every program below, in each mode: {removal}; attach {name} first, and {upper} after it"
+    )]
+    Above {
+        /// The interface.
+        name: String,
+        /// The interface above it.
+        upper: String,
+        /// The program of that one in words.
+        program: String,
+        /// What removes it, in words.
+        removal: String,
+    },
+    /// The same packets pass another interface of the instance.
+    #[error("{both}: packets through both would be charged twice: {advice}")]
+    Twice {
+        /// Both interfaces, in words.
+        both: String,
+        /// What to do.
+        advice: String,
     },
     /// Another program was attached to this interface between the check and the attach.
     #[error("{0} has another XDP program by now: try again to see which")]
@@ -313,6 +337,18 @@ pub enum Error {
         /// The whole chain of causes.
         detail: String,
     },
+}
+
+impl Error {
+    /// Returns that the driver refuses native XDP: because it has none, or for this reason, with the command that ends it.
+    pub(crate) fn no_native_xdp(name: String, refusal: Option<(String, Option<String>)>) -> Self {
+        let why = match refusal {
+            Some((why, Some(fix))) => format!("{why} (`{fix}` ends that)"),
+            Some((why, None)) => why,
+            None => "its driver does not support native XDP".to_owned(),
+        };
+        Self::NoNativeXdp { name, why }
+    }
 }
 
 /// Returns the words of [`Error::Locked`] about a holder that does nothing.

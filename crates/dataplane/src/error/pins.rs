@@ -13,6 +13,18 @@ pub enum PinsError {
         /// What to do.
         advice: String,
     },
+    /// An interface carries the program, but something is mounted over a BPF file system that may have the pins.
+    #[error(
+        "{}: no instance can be seen, but {interface} has ratelimit: a file system is mounted over {mount}, and hides what was pinned there: run `umount {mount}`, then try again; until then, the limits stay", .path.display(), mount = .mount.display()
+    )]
+    Covered {
+        /// The folder of the pins.
+        path: PathBuf,
+        /// An interface with the program.
+        interface: String,
+        /// Where it is mounted.
+        mount: PathBuf,
+    },
     /// It can never hold pins.
     #[error("--pins {}: give a folder right below a BPF file system by its full path, such as /sys/fs/bpf/ratelimit", .0.display())]
     Folder(PathBuf),

@@ -9,7 +9,7 @@ use ratelimit_common::maps::names;
 
 use crate::{
     Error,
-    attach::{attachment::Attachments, foreign_program},
+    attach::{attachment::Attachments, covered, foreign_program},
     instance::{
         edit,
         lock::{Lock, lock},
@@ -46,10 +46,10 @@ pub enum Versions {
 
 /// Opens the instance in `pins`, and returns its lock with it.
 pub(super) fn open(pins: &Path, versions: Versions) -> Result<(Pinned, Lock), Error> {
-    let lock = lock(pins)?.ok_or(Error::NotAttached)?;
+    let lock = lock(pins)?.ok_or_else(|| covered::not_attached(pins))?;
     if !lock.listing.has_instance() {
         foreign_program::recover(pins, &lock.listing)?;
-        return Err(Error::NotAttached);
+        return Err(covered::not_attached(pins));
     }
     Ok((locked(pins, &lock.listing, versions)?, lock))
 }

@@ -6,7 +6,10 @@ use ratelimit_common::maps::names::CONTROL;
 
 use crate::{
     Error,
-    attach::attachment::{Attachment, Attachments},
+    attach::{
+        attachment::{Attachment, Attachments},
+        covered,
+    },
     instance::segments,
     pins::{bpffs, layout, listing::Listing, ownership},
     program::programs::Programs,
@@ -36,7 +39,7 @@ impl View {
             if Listing::read(pins)?.has_instance() {
                 return Err(Error::Interrupted);
             }
-            return bpffs::check_visible(pins).and(Err(Error::NotAttached));
+            return bpffs::check_visible(pins).and(Err(covered::not_attached(pins)));
         }
         ownership::check_file(&pins.join(CONTROL))?;
         Ok(Self { pins: pins.to_owned(), tables: Tables::unlocked(pins)? })

@@ -9,7 +9,7 @@ use ratelimit_common::maps::names;
 
 use crate::{
     Error,
-    attach::{attachment::Attachments, foreign_program, unlinked},
+    attach::{attachment::Attachments, covered, foreign_program, unlinked},
     error::{PinsError, at},
     instance::{lock::lock, swap::staging},
     pins::{
@@ -36,7 +36,7 @@ pub struct Removed {
 ///
 /// [`Error::NotAttached`] if there is no instance, [`Error::NotRemoved`] if a pin cannot be removed.
 pub fn remove_all(pins: &Path) -> Result<Removed, Error> {
-    let _lock = lock(pins)?.ok_or(Error::NotAttached)?;
+    let _lock = lock(pins)?.ok_or_else(|| covered::not_attached(pins))?;
     if !bpffs::can_pin(pins) {
         return Err(PinsError::Folder(pins.to_owned()).into());
     }

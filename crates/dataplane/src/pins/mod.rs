@@ -6,6 +6,7 @@ pub mod declined;
 pub mod layout;
 pub mod link_name;
 pub mod listing;
+pub mod mounts;
 pub mod ours;
 pub mod ownership;
 pub mod replaced_name;

@@ -36,6 +36,8 @@ pub struct Channels {
     pub receiving: (u32, u32),
     /// Queues that receive and send, and the most possible.
     pub combined: (u32, u32),
+    /// Whether there are queues that only send.
+    pub sends_apart: bool,
 }
 
 /// Descriptors in each receive queue.
@@ -85,8 +87,9 @@ impl Ethtool {
     pub fn channels(&self) -> Option<Channels> {
         let mut answer = [0; 9];
         self.ask(GET_CHANNELS, &mut answer).ok()?;
-        let [_, most_receiving, _, _, most_combined, receiving, _, _, combined] = answer;
-        Some(Channels { receiving: (receiving, most_receiving), combined: (combined, most_combined) })
+        let [_, most_receiving, _, _, most_combined, receiving, sending, _, combined] = answer;
+        let (receiving, combined) = ((receiving, most_receiving), (combined, most_combined));
+        Some(Channels { receiving, combined, sends_apart: sending != 0 })
     }
 
     /// Returns the rings of its receive queues, if the driver says them.

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use netlink_packet_route::{
     RouteNetlinkMessage,
-    link::{LinkAttribute, LinkFlags, LinkMessage, LinkXdp, XdpAttached},
+    link::{InfoKind, LinkAttribute, LinkFlags, LinkMessage, LinkXdp, XdpAttached},
 };
 use ratelimit_base::text::excerpt::escaped;
 
@@ -35,9 +35,46 @@ pub struct Interface {
     pub has_carrier: bool,
     /// Its counters.
     pub received: Received,
+    /// The interface that it is a port or a member of, by index.
+    pub controller: Option<u32>,
+    /// The interface that it is made on, in this network namespace, by index. None for a veth, whose other end it would be.
+    pub base: Option<u32>,
+    /// The other end of a veth in this network namespace, by index.
+    pub peer: Option<u32>,
 }
 
 impl Interface {
+    /// Returns the interface that a message describes. None without a name.
+    pub(super) fn of(link: &LinkMessage) -> Option<Self> {
+        let (mut name, mut mtu, mut program, mut received) = (None, 0, None, Received::default());
+        let (mut controller, mut base, mut is_elsewhere) = (None, None, false);
+        for attribute in &link.attributes {
+            match attribute {
+                LinkAttribute::IfName(text) => name = Some(escaped(text)),
+                LinkAttribute::Mtu(bytes) => mtu = *bytes,
+                LinkAttribute::Xdp(xdp) => program = self::program(xdp),
+                LinkAttribute::Controller(index) => controller = Some(*index).filter(|index| *index != 0),
+                // The kernel writes 0 for none.
+                LinkAttribute::Link(index) => base = Some(*index).filter(|index| *index != 0),
+                LinkAttribute::LinkNetNsId(_) => is_elsewhere = true,
+                LinkAttribute::Stats64(counted) => {
+                    received = Received {
+                        packets: counted.rx_packets,
+                        missed: counted.rx_missed_errors + counted.rx_fifo_errors,
+                        dropped: counted.rx_dropped,
+                    };
+                }
+                _ => {}
+            }
+        }
+        let flags = link.header.flags;
+        let (is_up, has_carrier) = (flags.contains(LinkFlags::Up), flags.contains(LinkFlags::LowerUp));
+        let (index, link_type) = (link.header.index, LinkType::of(link));
+        let is_veth = link_type.kind() == Some(&InfoKind::Veth);
+        let [base, peer] = [!is_veth, is_veth].map(|is_wanted| base.filter(|_| is_wanted && !is_elsewhere));
+        Some(Self { index, name: name?, link_type, mtu, program, is_up, has_carrier, received, controller, base, peer })
+    }
+
     /// Returns the header with which its packets begin.
     ///
     /// # Errors
@@ -120,7 +157,7 @@ pub fn list_once() -> Result<Vec<Interface>, Error> {
 
 fn list_in(tries: u32) -> Result<Vec<Interface>, Error> {
     let request = RouteNetlinkMessage::GetLink(LinkMessage::default());
-    Ok(netlink::dump(&request, tries)?.iter().filter_map(interface).collect())
+    Ok(netlink::dump(&request, tries)?.iter().filter_map(Interface::of).collect())
 }
 
 /// Returns the interfaces with these names, in this order, each once.
@@ -177,29 +214,6 @@ fn request(index: u32, xdp: Vec<LinkXdp>) -> Result<(), Error> {
     message.header.index = index;
     message.attributes.push(LinkAttribute::Xdp(xdp));
     netlink::change(RouteNetlinkMessage::SetLink(message))
-}
-
-fn interface(link: &LinkMessage) -> Option<Interface> {
-    let (mut name, mut mtu, mut program, mut received) = (None, 0, None, Received::default());
-    for attribute in &link.attributes {
-        match attribute {
-            LinkAttribute::IfName(text) => name = Some(escaped(text)),
-            LinkAttribute::Mtu(bytes) => mtu = *bytes,
-            LinkAttribute::Xdp(xdp) => program = self::program(xdp),
-            LinkAttribute::Stats64(counted) => {
-                received = Received {
-                    packets: counted.rx_packets,
-                    missed: counted.rx_missed_errors + counted.rx_fifo_errors,
-                    dropped: counted.rx_dropped,
-                };
-            }
-            _ => {}
-        }
-    }
-    let flags = link.header.flags;
-    let (is_up, has_carrier) = (flags.contains(LinkFlags::Up), flags.contains(LinkFlags::LowerUp));
-    let (index, link_type) = (link.header.index, LinkType::of(link));
-    Some(Interface { index, name: name?, link_type, mtu, program, is_up, has_carrier, received })
 }
 
 fn program(xdp: &[LinkXdp]) -> Option<Program> {

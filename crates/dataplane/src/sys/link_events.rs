@@ -3,13 +3,10 @@
 use std::os::fd::{AsRawFd, RawFd};
 
 use netlink_packet_core::{DecodeError, NetlinkMessage, NetlinkPayload};
-use netlink_packet_route::{
-    AddressFamily, RouteNetlinkMessage,
-    link::{LinkAttribute, LinkMessage},
-};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage, link::LinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
-use ratelimit_base::text::excerpt::escaped;
 
+use super::interface::Interface;
 use crate::Error;
 
 /// One report.
@@ -17,8 +14,25 @@ use crate::Error;
 pub struct Change {
     /// The index of the interface.
     pub index: u32,
-    /// Its present name, escaped as in [`Interface`](super::interface::Interface). None if it was deleted or has left this network namespace.
-    pub name: Option<String>,
+    /// What it is now. None if it was deleted or has left this network namespace.
+    pub now: Option<Known>,
+}
+
+/// What is known of an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Its name, escaped as in [`Interface`].
+    pub name: String,
+    /// The interface that it is a port or a member of, by index.
+    pub controller: Option<u32>,
+}
+
+impl Known {
+    /// Returns what is known of an interface.
+    #[must_use]
+    pub fn of(interface: Interface) -> Self {
+        Self { name: interface.name, controller: interface.controller }
+    }
 }
 
 /// A socket that becomes readable when an interface comes, goes or changes.
@@ -70,14 +84,10 @@ fn change(datagram: &[u8]) -> Result<Option<Change>, DecodeError> {
     let is_interface = |link: &LinkMessage| link.header.interface_family == AddressFamily::Unspec;
     Ok(match message.payload {
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) if is_interface(&link) => {
-            let name = link.attributes.iter().find_map(|attribute| match attribute {
-                LinkAttribute::IfName(name) => Some(escaped(name)),
-                _ => None,
-            });
-            name.map(|name| Change { index: link.header.index, name: Some(name) })
+            Interface::of(&link).map(|interface| Change { index: interface.index, now: Some(Known::of(interface)) })
         }
         NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) if is_interface(&link) => {
-            Some(Change { index: link.header.index, name: None })
+            Some(Change { index: link.header.index, now: None })
         }
         _ => None,
     })

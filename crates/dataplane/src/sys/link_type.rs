@@ -50,6 +50,12 @@ impl LinkType {
         }
     }
 
+    /// Returns the kind of a virtual interface. None for a card.
+    #[must_use]
+    pub fn kind(&self) -> Option<&InfoKind> {
+        self.kind.as_ref()
+    }
+
     /// Returns the first header. None if it is unknown, or differs from packet to packet.
     #[must_use]
     pub fn first_header(&self) -> Option<FirstHeader> {

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::SystemTime,
 };
 
@@ -14,15 +14,16 @@ use ratelimit_base::{
 use ratelimit_common::maps::control::IPV6_PREFIX_DEFAULT;
 use ratelimit_daemon::{
     config::{self, Config, Planned, PlannedList, daemon::kept::Kept},
-    controller::socket::request::ago,
+    controller::{change::stacked, socket::request::ago},
 };
 use ratelimit_dataplane::{
     Error,
     attach::refusal,
+    instance::read_only::View,
     lists::action::Action,
     rules::target::Sources,
     spared::{place::Surroundings, unapplied::Found},
-    sys::interface,
+    sys::interface::{self, is_there},
 };
 use serde::Serialize;
 
@@ -88,14 +89,14 @@ struct HostProblem {
     message: String,
 }
 
-pub(crate) fn run(arguments: &Arguments, output: Output) -> Result<Answer> {
+pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     let file = arguments.file.display().to_string();
     match config::read(&arguments.file, REQUEST_TABLES) {
         Ok(config) => {
             for list in &config.lists {
                 report_in(&list.file.display().to_string(), list.content.iter().flat_map(|content| &content.bad))?;
             }
-            let host = arguments.host.then(|| on_host(&config)).transpose()?;
+            let host = arguments.host.then(|| on_host(&config, pins)).transpose()?;
             let skipped = config.lists.iter().flat_map(skipped).collect();
             let ServeTables { is_for_serve, warnings: of_serve, problems: serve } =
                 ServeTables::read(&arguments.file, &config)?;
@@ -214,12 +215,20 @@ fn skipped(list: &PlannedList) -> impl Iterator<Item = SkippedLine> {
 }
 
 /// Returns the problems of the file's interfaces on this host.
-fn on_host(config: &Config) -> Result<Vec<HostProblem>, Error> {
+fn on_host(config: &Config, pins: &Path) -> Result<Vec<HostProblem>, Error> {
     let all = interface::list()?;
+    let present: Vec<_> = config.interfaces.iter().filter(|one| is_there(&all, &one.name)).cloned().collect();
+    // Without privileges, nobody knows what is attached.
+    let attached = View::attachments_in(pins).unwrap_or_default();
+    let (_, left_off) = stacked::divide(pins, &present, &attached, &all);
     let mut problems = Vec::new();
     for config::Interface { name, mode, wait, .. } in &config.interfaces {
+        let left_off = left_off.iter().find(|left_off| left_off.name == *name);
         let message = match all.iter().find(|interface| interface.name == *name) {
-            Some(interface) => refusal::refusal(interface, *mode).map(|error| error.to_string()),
+            Some(interface) => {
+                let refused = refusal::refusal(pins, &all, interface, *mode).map(|error| error.to_string());
+                refused.or_else(|| Some(left_off?.of_daemon()))
+            }
             None if *wait => Some(format!(
                 "{name} does not exist on this host: the daemon waits for it, and limits the other interfaces"
             )),

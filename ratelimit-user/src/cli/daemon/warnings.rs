@@ -3,7 +3,11 @@
 use std::time::SystemTime;
 
 use ratelimit_base::{text::excerpt::escaped, unix_group::Group};
-use ratelimit_daemon::config::Config;
+use ratelimit_daemon::{
+    config::{Config, Interface, Planned},
+    limit::short_burst,
+};
+use ratelimit_dataplane::attach::attachment::Mode;
 
 use crate::cli::print::output::count;
 
@@ -16,7 +20,8 @@ pub(super) fn of(config: &Config, now: SystemTime) -> Vec<String> {
         ("stops", config.stops.as_ref().and_then(|stops| stops.group.as_deref())),
         ("view", config.view.as_ref().and_then(|view| view.group.as_deref())),
     ];
-    let warnings = ended(config, now).into_iter().chain(groups.into_iter().filter_map(without_group));
+    let of_bursts = short_bursts(config);
+    let warnings = ended(config, now).into_iter().chain(groups.into_iter().filter_map(without_group)).chain(of_bursts);
     warnings.map(|warning| escaped(&warning)).collect()
 }
 
@@ -31,6 +36,15 @@ fn ended(config: &Config, now: SystemTime) -> Option<String> {
         let (rules, named) = (count(rules.len(), "rule"), named.join(", "));
         format!("`until` is over for {rules}, without effect: {named}{more}")
     })
+}
+
+/// Returns a warning for the first limits of bytes whose burst holds no whole frame, where packets may be joined.
+fn short_bursts(config: &Config) -> impl Iterator<Item = String> {
+    let is_joined = |interface: &Interface| matches!(interface.mode, Some(Mode::Generic | Mode::Auto));
+    let has_joined = config.interfaces.iter().any(is_joined);
+    let rules = config.rules.iter().filter(move |_| has_joined);
+    let warning = |rule: &Planned| Some(format!("{}: {}", rule.target, short_burst::where_joined(&rule.spec.policy)?));
+    rules.filter_map(warning).take(NAMED)
 }
 
 /// Returns a warning if a table names a group that this host does not have.

@@ -13,7 +13,7 @@ use ratelimit_common::rules::rule::COMMAND;
 use ratelimit_daemon::{
     controller::{
         change::{
-            interfaces::{self, Requested, RequestedInterface},
+            interfaces::{self, Manner, Requested, RequestedInterface},
             left,
             undo::Done,
         },
@@ -283,7 +283,8 @@ fn set_default(guard: &ssh::Guard, spec: Option<&RuleSpec>, instance: &mut Insta
 
 /// Attaches to each interface that does not run this program yet.
 fn attach_each(arguments: &Arguments, shadow: bool, instance: &mut Instance, done: &mut Done) -> Result<()> {
-    interfaces::attach(instance, &requested(arguments, shadow), arguments.replace, COMMAND, done)?;
+    let manner = Manner { replace: arguments.replace, origin: COMMAND, makes_room: &|_| false };
+    interfaces::attach(instance, &requested(arguments, shadow), manner, done)?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Output of `ratelimit attach`.
 
-use std::time::Duration;
+use std::{cell::LazyCell, time::Duration};
 
 use anyhow::Result;
 use ratelimit_base::text::{prefix::Prefix, units};
@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::cli::{
     print::{
+        hint,
         output::{Output, allowed_line},
         policy_row::PolicyRow,
     },
@@ -69,8 +70,11 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
     // With --shadow, either all interfaces are in shadow, or the named ones alone.
     let is_shadow = instance.settings()?.shadow;
     let is_on_alone = about.settings.requests_shadow() && !is_shadow;
+    let answers = hint::lost_answers(instance, about.named)?;
     let is_elastic = instance.tables.control()?.features & FEATURE_ELASTIC != 0;
     let has_no_capacity = is_elastic && !capacities::is_any(&instance.tables)?;
+    let largest = LazyCell::new(|| hint::largest_frame(instance));
+    let short_burst = default.first().and_then(|rule| hint::short_burst(&rule.spec.policy, &largest));
     output.print(&attached, |out| {
         for interface in &attached.interfaces {
             let is_named = about.named.contains(&interface.name);
@@ -85,7 +89,7 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
                 None => writeln!(out, "{}: {}", interface.name, interface.state())?,
             }
         }
-        for notice in joined_packets::notices(about.named) {
+        for notice in joined_packets::notices(about.named).into_iter().chain(answers) {
             writeln!(out, "{notice}")?;
         }
         if let Some(peer) = &attached.allowed_ssh {
@@ -96,6 +100,9 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
                 let before = attached.replaced.as_ref();
                 let replaced = before.map_or_else(String::new, |before| format!(" (replaced: {before})"));
                 writeln!(out, "default: {}{replaced}", limit.text)?;
+                if let Some(hint) = &short_burst {
+                    writeln!(out, "  {hint}")?;
+                }
             }
             (None, 0) => writeln!(
                 out,

@@ -55,9 +55,12 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
         ensure!(requested == only_shadow, "--interface goes only with --shadow: set the others without --interface");
         of_interfaces(arguments, requested.shadow == Some(true), &mut instance)?
     };
+    let attached: Vec<String> = instance.attachments.list()?.into_iter().map(|attachment| attachment.name).collect();
+    let starts_answers = requested.prove_tcp == Some(true);
+    let lost = if starts_answers { hint::lost_answers(&instance, &attached)? } else { Vec::new() };
     let is_nothing = changed.changed.is_empty() && changed.interfaces.is_empty();
     output.print(&changed, |out| {
-        for line in arguments.settings.lines(&arguments.interface) {
+        for line in arguments.settings.lines(&arguments.interface).into_iter().chain(lost) {
             writeln!(out, "{line}")?;
         }
         if is_nothing {

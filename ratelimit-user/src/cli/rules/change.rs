@@ -1,6 +1,6 @@
 //! Changes of the rules that arguments name, and their output.
 
-use std::{io::Write, time::Duration};
+use std::{cell::LazyCell, io::Write, time::Duration};
 
 use anyhow::Result;
 use ratelimit_base::text::{service::ServiceName, units};
@@ -145,8 +145,12 @@ pub(crate) fn print<R: Serialize>(
             ..Change::of(row(&set.rule), &set.rule, &set.replaced, life.filter(|_| !set.is_kept))
         })
         .collect();
-    let hints =
-        |rule: &Listed| Ok([around(instance, rule)?, exceptions(instance, rule)?, spared(rule, &places)].concat());
+    let largest = LazyCell::new(|| hint::largest_frame(instance));
+    let burst = |rule: &Listed| hint::short_burst(&rule.spec.policy, &largest).map(|hint| format!("  {hint}"));
+    let hints = |rule: &Listed| {
+        let burst = burst(rule).into_iter().collect();
+        Ok([around(instance, rule)?, exceptions(instance, rule)?, spared(rule, &places), burst].concat())
+    };
     let hints = set.iter().map(|set| hints(&set.rule)).collect::<Result<Vec<_>>>()?;
     let is_attached = !instance.attachments.is_empty();
     let is_of_file = set.iter().any(|set| set.replaced.iter().any(|rule| rule.origin == CONFIG));

@@ -1,5 +1,6 @@
 //! `attach`: programs on interfaces. Options of the default limit are in `limit`.
 
+mod layers;
 mod log_level;
 mod netns;
 mod other_tools;

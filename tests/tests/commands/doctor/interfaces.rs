@@ -41,7 +41,7 @@ fn generic_mode_is_reported_when_the_driver_supports_native() {
         "attached in generic mode; before Linux 6.3, the kernel does not tell whether the driver (veth) has native XDP"
     };
     let expected = format!(
-        "warning eth0, native-xdp: {what}\nIn generic mode, the kernel creates a socket buffer for each packet before the program sees it. So a flood costs far more.\nfix: ratelimit detach eth0 && ratelimit attach eth0"
+        "warning eth0, native-xdp: {what}\nIn generic mode, the kernel creates a socket buffer for each packet before the program sees it. So a flood costs far more.\nfix: ratelimit detach eth0 && {{ ratelimit attach eth0 || ratelimit attach eth0 --mode generic; }}"
     );
     assert_eq!(found, expected);
     // The suggested command solves the problem.
@@ -248,5 +248,39 @@ fn a_deleted_interface_is_reported() {
     ratelimit.ok("attach wan0");
     let all = paragraphs(&ratelimit, "");
     assert!(all.iter().all(|paragraph| !paragraph.contains("wan0, instance")), "{all:#?}");
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn answers_that_a_veth_loses_are_said_and_the_command_ends_it() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    sandbox.ip("link add wan0 type veth peer name far0");
+    for link in ["wan0", "far0"] {
+        sandbox.ip(&format!("link set {link} up"));
+    }
+    let lost = "answers are lost, because far0, its other end, has neither GRO nor an XDP program";
+    let limit = "limit set default --packets 5/s --over-limit reject";
+    assert!(!ratelimit.ok("attach wan0").contains("answers are lost"));
+    ratelimit.ok(limit);
+    let warning = about(&ratelimit, "", "wan0, proofs");
+    assert!(warning.starts_with(&format!("warning wan0, proofs: {lost}\n")), "{warning}");
+    assert!(warning.ends_with("\nfix: ethtool -K far0 gro on"), "{warning}");
+    assert!(ratelimit.ok("attach wan0").contains(&format!("\nwan0: {lost}: `ethtool -K far0 gro on`\n")));
+    // A program at the other end lets it receive them.
+    let other = Sink::passing(&sandbox, "far0");
+    assert!(!ratelimit.ok("attach wan0").contains("answers are lost"));
+    drop(other);
+    ratelimit.ok("detach wan0");
+    assert!(!ratelimit.ok("attach wan0 --mode generic").contains("answers are lost"));
+    ratelimit.ok("detach --all");
+    // Nobody here can tell about a peer in another network namespace.
+    ratelimit.ok("attach eth0");
+    sandbox.set_syn_cookies("2");
+    let text = ratelimit.ok("set --prove tcp --unknown 1k/s");
+    assert!(text.contains("eth0: answers are lost unless its other end, which cannot be seen from this"), "{text}");
+    assert!(
+        paragraphs(&ratelimit, "").iter().any(|paragraph| paragraph.starts_with("note eth0, proofs: answers are lost"))
+    );
     ratelimit.ok("detach --all");
 }

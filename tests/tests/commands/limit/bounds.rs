@@ -1,6 +1,6 @@
 //! Invalid limits, replies and settings: one line, and no change.
 
-use ratelimit_tests::{Ratelimit, Sandbox};
+use ratelimit_tests::{Folder, Ratelimit, Sandbox};
 use serde_json::Value;
 
 /// Returns everything that commands can change.
@@ -246,4 +246,35 @@ fn removing_a_capacity_that_elastic_limits_use_is_reported() {
     let text = ratelimit.ok("attach eth0 --capacity off");
     assert!(text.ends_with("capacity: none on eth0\n"), "{text}");
     ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_burst_of_bytes_that_holds_no_whole_frame_is_named_with_the_smallest_that_does() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let joined = "  a burst of 43 is 65102 bytes, and frames on eth0 have up to 65549 bytes, where packets are joined: a source of such frames gets less than its rate; the smallest burst that reaches it is 87\n";
+    let text = ratelimit.ok("attach eth0 --mode generic --bytes 64kB/s");
+    assert!(text.contains(&format!("\n{joined}")), "{text}");
+    assert!(ratelimit.ok("limit set 192.0.2.0/24 --bytes 64kB/s").contains(joined));
+    assert!(!ratelimit.ok("limit set 192.0.2.0/24 --bytes 64kB/s --burst 87").contains("a burst of"));
+    ratelimit.ok("detach --all");
+    // A native program sees the frames that were sent.
+    assert!(!ratelimit.ok("attach eth0 --bytes 64kB/s").contains("a burst of"));
+    assert!(!ratelimit.ok("limit set 192.0.2.0/24 --bytes 1kB/s").contains("a burst of"));
+    sandbox.ip("link set eth0 mtu 9000");
+    let text = ratelimit.ok("limit set 192.0.2.0/24 --bytes 1kB/s --replace");
+    let jumbo = "  a burst of 1 is 1514 bytes, and frames on eth0 have up to 9014 bytes: a source of such frames gets less than its rate; the smallest burst that reaches it is 12\n";
+    assert!(text.contains(jumbo), "{text}");
+    ratelimit.ok("detach --all");
+
+    let folder = Folder::new();
+    let file = |mode: &str| {
+        format!("interfaces = [\"eth0\"]\n[interface.eth0]\nmode = \"{mode}\"\n[default]\nbytes = \"64kB/s\"\n")
+    };
+    for (mode, warns) in [("generic", true), ("auto", true), ("native", false)] {
+        folder.write(&file(mode));
+        let output = ratelimit.run(&format!("check {}", folder.file().display()));
+        let warning = "default: a burst of 43 is 65102 bytes, and frames of joined packets have up to 65549 bytes: ";
+        assert_eq!((output.status, output.stderr.contains(warning)), (0, warns), "{mode}: {output:?}");
+    }
 }

@@ -6,15 +6,19 @@ use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::rules::rule::CONFIG;
 use ratelimit_dataplane::{
     Error, Instance,
-    attach::attachment::Mode,
+    attach::{
+        attachment::{Attachment, Mode},
+        twice::Twice,
+    },
     instance::daemon_lock::DaemonLock,
-    sys::interface::{self, is_there},
+    sys::interface::{self, Interface, is_there},
 };
 
 use super::{
     apply::{forget_capacities, record, set_capacities},
-    interfaces::{self, RequestedInterface},
+    interfaces::{self, Manner, RequestedInterface},
     left,
+    stacked::{self, LeftOff},
     undo::Done,
 };
 use crate::{
@@ -25,8 +29,20 @@ use crate::{
 /// An interface of the file that has appeared.
 #[derive(Debug)]
 pub enum Appeared {
-    /// It was attached. These addresses of SSH sessions were allowed.
-    Attached(Vec<String>),
+    /// It was attached.
+    Attached {
+        /// Addresses of SSH sessions that were allowed.
+        allowed: Vec<String>,
+        /// Interfaces above it that were detached.
+        made_room: Vec<String>,
+    },
+    /// It is not attached because of another interface.
+    LeftOff {
+        /// Why.
+        left_off: LeftOff,
+        /// Whether it was attached until now.
+        was_attached: bool,
+    },
     /// It carries the program already.
     Already,
     /// It is gone again, or a command has detached it.
@@ -57,12 +73,19 @@ pub fn attach_again(
     let attachments = instance.attachments.list()?;
     let is_attached = attachments.iter().any(|attachment| attachment.is_on(&wanted.name));
     let is_first = attachments.is_empty();
-    let lost = attachments.into_iter().find(|attachment| attachment.has_lost(&wanted.name)).map(|lost| lost.recorded);
+    let lost =
+        attachments.iter().find(|attachment| attachment.has_lost(&wanted.name)).map(|lost| lost.recorded.clone());
     if !is_attached && lost.is_none() && !is_awaited {
         return Ok(Appeared::No);
     }
     instance.lock_for_daemon(daemon_lock)?;
-    if is_attached || !is_there(&interface::list()?, &wanted.name) {
+    let all = interface::list()?;
+    let present: Vec<_> = listed.iter().filter(|one| is_there(&all, &one.name)).cloned().collect();
+    let (_, left_off) = stacked::divide(pins, &present, &attachments, &all);
+    if let Some(left_off) = left_off.into_iter().find(|left_off| left_off.name == wanted.name) {
+        return leave_off(&attachments, left_off, &all);
+    }
+    if is_attached || !is_there(&all, &wanted.name) {
         record(&instance, listed);
         return Ok(if is_attached { Appeared::Already } else { Appeared::No });
     }
@@ -78,12 +101,37 @@ pub fn attach_again(
             ssh::allow_each(&mut instance, protected, &|_| false, &mut done.allowed_ssh)?;
         }
         set_capacities(&mut instance, std::slice::from_ref(wanted), &mut done)?;
-        interfaces::attach(&mut instance, &requested, false, origin, &mut done)
+        let makes_room = |upper: &Attachment| {
+            upper.origin == CONFIG && Twice::of(&all, &wanted.name, &upper.name).is_some_and(|twice| !twice.is_above)
+        };
+        interfaces::attach(
+            &mut instance,
+            &requested,
+            Manner { replace: false, origin, makes_room: &makes_room },
+            &mut done,
+        )
     };
     match attach() {
         Ok(_) => instance.forget_interfaces(),
         Err(error) => return Err(left::with_left(error, &done.undo(instance, false))),
     }
     record(&instance, listed);
-    Ok(Appeared::Attached(done.allowed_ssh.iter().map(Prefix::to_string).collect()))
+    let made_room = done.made_room().map(str::to_owned).collect();
+    Ok(Appeared::Attached { allowed: done.allowed_ssh.iter().map(Prefix::to_string).collect(), made_room })
+}
+
+/// Leaves an interface off. If another one that the same packets pass is attached, it is detached.
+fn leave_off(attachments: &[Attachment], left_off: LeftOff, all: &[Interface]) -> anyhow::Result<Appeared> {
+    let own = attachments.iter().find(|attachment| attachment.is_on(&left_off.name) && attachment.origin == CONFIG);
+    let mut others = attachments.iter().filter(|other| other.mode.is_some());
+    let is_twice = others.any(|other| Twice::of(all, &left_off.name, &other.name).is_some());
+    let detached = own.filter(|_| is_twice);
+    if let Some(attachment) = detached {
+        attachment.detach()?;
+    }
+    Ok(if own.is_some() && detached.is_none() {
+        Appeared::Already
+    } else {
+        Appeared::LeftOff { left_off, was_attached: detached.is_some() }
+    })
 }

@@ -10,6 +10,7 @@ use ratelimit_dataplane::{
 };
 use serde::Serialize;
 
+use super::stacked::LeftOff;
 use crate::{
     controller::socket::request::{Replaced, UnusableList},
     limit::write,
@@ -40,6 +41,8 @@ pub struct Applied {
     pub attached: Vec<String>,
     /// Interfaces that do not exist. The daemon attaches them when they appear.
     pub awaited: Vec<String>,
+    /// Interfaces that are not attached because of others above or below them.
+    pub left_off: Vec<LeftOff>,
     /// Interfaces that only an earlier file had, and that were detached.
     pub detached: Vec<String>,
     /// Why some of those are still attached.

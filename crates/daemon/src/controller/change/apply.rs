@@ -20,10 +20,10 @@ use super::{
     allows,
     applied::{Applied, in_words, removed_allows},
     difference::{By, difference, of_ends},
-    interfaces::{self, Listed, Requested, RequestedInterface},
+    interfaces::{self, Listed, Manner, Requested, RequestedInterface},
     left,
     left_out::LeftOut,
-    lists, omitted,
+    lists, omitted, stacked,
     undo::Done,
 };
 pub use crate::ssh::ProtectedSessions;
@@ -123,10 +123,14 @@ fn apply_to(
         let (mode, shadow) = (wanted.mode, wanted.shadow.unwrap_or(false));
         RequestedInterface { name: wanted.name.clone(), mode, shadow }
     };
+    let (present, left_off) =
+        stacked::divide(instance.pins(), present, &instance.attachments.list()?, &interface::list()?);
+    let present = &present[..];
     let requested: Requested = present.iter().map(requested).collect();
     interfaces::check_modes(instance, &requested)?;
+    let manner = Manner { replace: false, origin: CONFIG, makes_room: &|attachment| attachment.origin == CONFIG };
     let awaited_names = awaited.iter().map(|wanted| wanted.name.clone()).collect();
-    let mut applied = Applied { awaited: awaited_names, ..Applied::default() };
+    let mut applied = Applied { awaited: awaited_names, left_off, ..Applied::default() };
     let running = instance.settings()?;
     if !is_new {
         applied.settings = differences(&running, &config.requested);
@@ -154,7 +158,7 @@ fn apply_to(
     // In a new instance, rules come before interfaces. In a running one, an interface that fails must not change any
     // rule.
     if !is_new {
-        applied.attached = interfaces::attach(instance, &requested, false, CONFIG, done)?;
+        applied.attached = interfaces::attach(instance, &requested, manner, done)?;
     }
     let rules = list::list(&instance.tables)?;
     let mut difference = difference(&rules, &config.rules, SystemTime::now());
@@ -191,12 +195,16 @@ fn apply_to(
         if is_first {
             applied.restored = restored(instance, &saved(), &guard);
         }
-        applied.attached = interfaces::attach(instance, &requested, false, CONFIG, done)?;
+        applied.attached = interfaces::attach(instance, &requested, manner, done)?;
     }
     // A detached interface cannot be attached again without a gap. So this is the last step, and its failure is only
     // reported.
-    let (detached, failure) = interfaces::detach_unlisted(&instance.attachments, &config.interfaces);
-    (applied.detached, applied.not_detached) = (detached, failure.map(|error| error.to_string()));
+    let is_kept = |wanted: &config::Interface| applied.left_off.iter().all(|left| left.name != wanted.name);
+    let kept: Vec<_> = config.interfaces.iter().filter(|wanted| is_kept(wanted)).cloned().collect();
+    let (detached, failure) = interfaces::detach_unlisted(&instance.attachments, &kept);
+    applied.detached = done.made_room().map(str::to_owned).filter(|name| !applied.attached.contains(name)).collect();
+    applied.detached.extend(detached);
+    applied.not_detached = failure.map(|error| error.to_string());
     // The next attach repeats this, so a failure does not matter.
     let _ = forget_capacities(instance);
     instance.forget_interfaces();

@@ -7,9 +7,15 @@
 use ratelimit_common::rules::rule::CONFIG;
 use ratelimit_dataplane::{
     Error, Instance,
-    attach::attachment::{Attachment, Attachments, How, Mode},
+    attach::{
+        attachment::{Attachment, Attachments, How, Mode},
+        twice,
+    },
     program::programs::Kind,
-    sys::interface::{self, Attached, Interface, is_there},
+    sys::{
+        interface::{self, Attached, Interface, is_there},
+        layers,
+    },
 };
 
 use super::undo::Done;
@@ -83,18 +89,29 @@ pub fn check_modes(instance: &Instance, requested: &Requested) -> Result<(), Err
     Ok(())
 }
 
-/// Attaches to each interface that does not run this program yet, and returns their names. With `replace`, programs of
-/// other owners are replaced.
+/// How interfaces are attached, apart from their modes.
+#[derive(Clone, Copy)]
+pub struct Manner<'a> {
+    /// Whether programs of other owners are replaced.
+    pub replace: bool,
+    /// Origin of the attachments: one of [`ratelimit_common::rules::rule`].
+    pub origin: u8,
+    /// Which attached interfaces make room for one below them. The kernel refuses a program below another one, so such an
+    /// interface is detached first.
+    pub makes_room: &'a dyn Fn(&Attachment) -> bool,
+}
+
+/// Attaches to each interface that does not run this program yet, and returns their names. Lower interfaces come first,
+/// because the kernel refuses a program below another one.
 ///
 /// # Errors
 ///
-/// Fails like [`check_modes`], [`Instance::expect_interfaces`] and [`Attachments::attach`]. `done` records the steps
-/// before that.
+/// Fails like [`check_modes`], [`twice::check`], [`Instance::expect_interfaces`] and [`Attachments::attach`]. `done`
+/// records the steps before that.
 pub fn attach(
     instance: &mut Instance,
     requested: &Requested,
-    replace: bool,
-    origin: u8,
+    Manner { replace, origin, makes_room }: Manner<'_>,
     done: &mut Done,
 ) -> Result<Vec<String>, Error> {
     check_modes(instance, requested)?;
@@ -102,15 +119,21 @@ pub fn attach(
     let linked = instance.attachments.indices()?;
     let with_shadow = find(requested)?.iter().any(|(interface, one)| one.shadow && !linked.contains(&interface.index));
     let coming: Vec<Interface> = find(requested)?.into_iter().map(|(interface, _)| interface).collect();
+    twice::check(&coming, &instance.attachments.list()?, makes_room)?;
     done.expect_interfaces(instance, &coming, with_shadow)?;
     let (ours, programs) = (running(instance)?, instance.programs()?);
-    let mut names = Vec::new();
-    for (interface, RequestedInterface { mode, shadow, .. }) in find(requested)? {
+    let (mut names, all, mut found) = (Vec::new(), interface::list()?, find(requested)?);
+    layers::sort_lower_first(&all, &mut found, |(interface, _)| interface.index);
+    for (mut interface, RequestedInterface { mode, shadow, .. }) in found {
+        if done.made_room().any(|name| name == interface.name) {
+            interface.program = None;
+        }
         let is_ours = interface.program.is_some_and(|running| ours.contains(&running.id));
         if !is_ours || !linked.contains(&interface.index) {
             names.push(interface.name.clone());
             let how = How { mode: mode.unwrap_or(Mode::Native), replace, origin, shadow };
             let program = programs.of(Kind { first: interface.first_header()?, is_shadow: shadow })?;
+            done.make_room(instance, &all, &interface, makes_room)?;
             done.added.push(instance.attachments.attach(program, interface, how)?);
         }
     }

@@ -12,4 +12,5 @@ pub mod left;
 mod left_out;
 pub mod lists;
 pub mod omitted;
+pub mod stacked;
 pub mod undo;

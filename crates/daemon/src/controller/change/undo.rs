@@ -7,10 +7,13 @@ use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::rules::rule::SSH;
 use ratelimit_dataplane::{
     Error, Instance,
-    attach::{attachment::Attachment, undo::AttachUndo},
+    attach::{
+        attachment::{Attachment, How, Mode},
+        undo::AttachUndo,
+    },
     instance::swap::replace::Running,
     lists::change::ListChange,
-    program::loader::RequestedSettings,
+    program::{loader::RequestedSettings, programs::Kind},
     rules::{
         batch::Change,
         capacities, costs,
@@ -18,7 +21,7 @@ use ratelimit_dataplane::{
         spec::RuleSpec,
         target::Target,
     },
-    sys::interface::Interface,
+    sys::{interface::Interface, layers},
     tables::open::Tables,
 };
 
@@ -37,6 +40,8 @@ pub struct Done {
     allows: Option<Change>,
     /// The change that puts the previous lists back.
     lists: Option<ListChange>,
+    /// Interfaces that were detached, because others below them were to be attached.
+    made_room: Vec<MadeRoom>,
     /// Interfaces that were put in shadow, or whose shadow has ended, by name.
     shadows: Vec<(String, bool)>,
     /// The program that was replaced, and the settings of the one that replaced it, if they could be read.
@@ -51,7 +56,42 @@ struct Capacity {
     after: u64,
 }
 
+/// An interface that was detached, and how it was attached.
+struct MadeRoom {
+    interface: Interface,
+    how: How,
+}
+
 impl Done {
+    /// Detaches those interfaces above one that make room for it. The kernel refuses a program below another one.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`Attachment::detach`].
+    pub fn make_room(
+        &mut self,
+        instance: &Instance,
+        all: &[Interface],
+        lower: &Interface,
+        makes_room: &dyn Fn(&Attachment) -> bool,
+    ) -> Result<(), Error> {
+        let attached = instance.attachments.list()?;
+        for upper in layers::directly_above(all, lower) {
+            let in_the_way = attached.iter().find(|attachment| attachment.is_on(&upper.name) && makes_room(attachment));
+            let Some(attachment) = in_the_way else { continue };
+            attachment.detach()?;
+            let mode = if attachment.recorded.is_generic { Mode::Generic } else { Mode::Native };
+            let how = How { mode, replace: false, origin: attachment.origin, shadow: attachment.is_shadow() };
+            self.made_room.push(MadeRoom { interface: Interface { program: None, ..upper.clone() }, how });
+        }
+        Ok(())
+    }
+
+    /// Returns the names of interfaces that were detached for others below them.
+    pub fn made_room(&self) -> impl Iterator<Item = &str> {
+        self.made_room.iter().map(|one| one.interface.name.as_str())
+    }
+
     /// Sets the capacity of an interface in packets per second, and returns the previous one. 0 is none.
     ///
     /// # Errors
@@ -198,6 +238,10 @@ impl Done {
             failures.extend(instance.remove().context("the instance").err());
             return failures;
         }
+        for one in self.made_room {
+            let name = one.interface.name.clone();
+            failures.extend(one.take_back(&instance).context(name).err());
+        }
         instance.settle_interfaces();
         for capacity in &self.capacities {
             let what = || format!("the capacity of {}", capacity.name);
@@ -237,6 +281,15 @@ impl Done {
     pub fn undo_interfaces(&mut self) -> Vec<anyhow::Error> {
         let undo = |added: &mut AttachUndo| added.take_back().with_context(|| added.name().to_owned()).err();
         self.added.iter_mut().filter_map(undo).collect()
+    }
+}
+
+impl MadeRoom {
+    /// Attaches the interface again.
+    fn take_back(self, instance: &Instance) -> Result<(), Error> {
+        let kind = Kind { first: self.interface.first_header()?, is_shadow: self.how.shadow };
+        let programs = instance.programs()?;
+        instance.attachments.attach(programs.of(kind)?, self.interface, self.how).map(drop)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
         daemon::{fleet::Fleet, state::StateFile},
     },
     controller::{
-        change::applied::Applied,
+        change::{applied::Applied, stacked},
         socket::request::{FileState, Unattached, UnusableList},
     },
     limit::write,
@@ -35,6 +35,8 @@ pub(super) struct InForce {
     pub(super) timed: Vec<config::Planned>,
     /// Those of its interfaces that were never attached, because they did not exist.
     awaited: Vec<String>,
+    /// Those that are not attached because of others above or below them.
+    left_off: Vec<String>,
     /// The files of its lists, without copies of the daemon.
     pub(super) feeds: Vec<Feed>,
     /// Its fleet.
@@ -80,6 +82,7 @@ impl InForce {
             few_rules,
             timed: config.rules.into_iter().filter(|rule| rule.until.is_some()).collect(),
             awaited: applied.awaited.clone(),
+            left_off: applied.left_off.iter().map(|left_off| left_off.name.clone()).collect(),
             unusable_lists: applied.unusable_lists.clone(),
             refused: None,
             summary: format!("{} in force, rules: {}{others}", file.display(), set + unchanged),
@@ -91,10 +94,40 @@ impl InForce {
         self.awaited.contains(name)
     }
 
+    /// Returns whether an interface is not attached because of another one.
+    pub(super) fn is_left_off(&self, name: &String) -> bool {
+        self.left_off.contains(name)
+    }
+
+    /// Returns the interfaces that exist, and that no other one keeps off any more.
+    pub(super) fn free(&self, pins: &Path) -> Vec<config::Interface> {
+        if self.left_off.is_empty() {
+            return Vec::new();
+        }
+        let (Ok(attached), Ok(all)) = (View::attachments_in(pins), interface::list()) else { return Vec::new() };
+        let present: Vec<_> = self.interfaces.iter().filter(|one| is_there(&all, &one.name)).cloned().collect();
+        let (taken, _) = stacked::divide(pins, &present, &attached, &all);
+        taken.into_iter().filter(|one| self.is_left_off(&one.name)).collect()
+    }
+
+    /// Records that an interface is not attached because of another one, and tells the service manager.
+    pub(super) fn leave_off(&mut self, name: &String) {
+        if !self.is_left_off(name) {
+            self.left_off.push(name.clone());
+            service_manager::ready(&self.status());
+        }
+    }
+
+    /// Records that a try to attach an interface that was left off has failed. The next reload tries again.
+    pub(super) fn stop_waiting_for_room(&mut self, name: &String) {
+        self.left_off.retain(|left_off| left_off != name);
+    }
+
     /// Records that an interface does not have to be waited for any more, and tells the service manager.
     pub(super) fn stop_waiting(&mut self, name: &String) {
-        if self.is_awaited(name) {
+        if self.is_awaited(name) || self.is_left_off(name) {
             self.awaited.retain(|awaited| awaited != name);
+            self.stop_waiting_for_room(name);
             service_manager::ready(&self.status());
         }
     }
@@ -104,6 +137,9 @@ impl InForce {
         let mut text = self.summary.clone();
         if !self.awaited.is_empty() {
             text += &format!(", waiting for {}", self.awaited.join(", "));
+        }
+        if !self.left_off.is_empty() {
+            text += &format!(", not attached because of others: {}", self.left_off.join(", "));
         }
         for list in &self.unusable_lists {
             text += &format!(", {list}");

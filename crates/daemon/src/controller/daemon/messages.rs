@@ -6,7 +6,7 @@ use ratelimit_dataplane::{Error, debts::restore::Restored, program::values::Diff
 use crate::{
     config::{PlannedList, daemon::fleet::Fleet},
     controller::{
-        change::{applied::Applied, left::PartlyUndone},
+        change::{applied::Applied, left::PartlyUndone, stacked::LeftOff},
         socket::request::{RemoteList, UnusableList},
     },
 };
@@ -51,6 +51,7 @@ pub(super) fn text(applied: &Applied) -> String {
     if !applied.detached.is_empty() {
         parts.push(format!("detached from {}", applied.detached.join(", ")));
     }
+    parts.extend(applied.left_off.iter().map(LeftOff::text));
     if !applied.awaited.is_empty() {
         parts.push(format!("waiting until these interfaces appear: {}", applied.awaited.join(", ")));
     }
@@ -137,7 +138,8 @@ pub(super) fn allowed_ssh(peer: &str) -> String {
 
 /// Returns the priority of the message: a warning if something differs from the file, or if an omitted setting changed.
 pub(super) fn level(applied: &Applied) -> Level {
-    let is_whole = applied.awaited.is_empty() && applied.unusable_lists.is_empty() && applied.spared.is_empty();
+    let has_all = applied.awaited.is_empty() && applied.left_off.is_empty();
+    let is_whole = has_all && applied.unusable_lists.is_empty() && applied.spared.is_empty();
     let all_act = [&applied.overruled, &applied.covered, &applied.allowed_instead].iter().all(|rules| rules.is_empty());
     let is_restored = !matches!(&applied.restored, Some(Err(_) | Ok(Restored { reason: Some(_), .. })));
     let is_complete = is_whole && all_act && is_restored && applied.not_detached.is_none();

@@ -47,7 +47,7 @@ use crate::{
 };
 use ratelimit_dataplane::instance::lock;
 
-/// The time between two looks at the routes.
+/// The time between two looks at the routes, and at interfaces that others keep off.
 const ROUTES: Duration = Duration::from_secs(10);
 
 /// The largest request in bytes: all shared rules of a fleet as text in JSON.
@@ -153,7 +153,7 @@ async fn follow(pins: &Path, file: &Path, force: bool, tables: RequestTables) ->
             () = watchdog.beat() => {}
             _ = minute_steps.tick() => minute.read(),
             _ = route_steps.tick() => {
-                (daemon, ()) = on_thread(daemon, Daemon::follow_routes, &mut watchdog).await?;
+                (daemon, ()) = on_thread(daemon, Daemon::look_around, &mut watchdog).await?;
                 network.again(Duration::ZERO);
             }
             () = saver.step() => {}

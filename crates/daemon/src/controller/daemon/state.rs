@@ -237,9 +237,15 @@ impl Daemon {
         memory::release();
     }
 
+    /// Looks at what changes without a report: the routes, and programs on other interfaces.
+    pub(super) fn look_around(&mut self) {
+        self.follow_routes();
+        self.attach_free();
+    }
+
     /// Makes answers with SYN cookies offer what the routes accept by now. The next look tries again after a failure, and
     /// does what this one cannot without waiting for a command.
-    pub(super) fn follow_routes(&mut self) {
+    fn follow_routes(&self) {
         if View::open(&self.pins).is_ok_and(|view| view.offers_other_segments()) && !lock::is_locked(&self.pins) {
             let _ = Instance::open_in_force(&self.pins).and_then(|mut instance| segments::renew(&mut instance));
             memory::release();
@@ -281,39 +287,63 @@ impl Daemon {
         self.attach_again(&late.interfaces);
     }
 
-    /// Attaches to those of these interfaces of the file that have appeared, for the first time or again. A failure is
-    /// reported once.
+    /// Attaches to those of these interfaces of the file that have appeared, for the first time or again, and detaches what
+    /// is above one of them. Then attaches what others have kept off until now. A failure is reported once.
     pub(super) fn attach_again(&mut self, changed: &[config::Interface]) {
-        for interface in changed {
-            let name = &interface.name;
-            let is_awaited = self.in_force.is_awaited(name);
-            let how = if is_awaited { "appeared" } else { "back again" };
-            let protected = self.protected(false, None);
-            let listed = &self.in_force.interfaces;
-            match appear::attach_again(&self.pins, interface, listed, is_awaited, &protected, &mut self.daemon_lock) {
-                Ok(Appeared::Attached(allowed)) => {
-                    let allowed = allowed.iter().map(|peer| allowed_ssh(peer));
-                    let notices = joined_packets::notices(slice::from_ref(name));
-                    let more: String = allowed.chain(notices).map(|text| format!("; {text}")).collect();
-                    say(Level::Info, &format!("{name}: {how}, attached{more}"));
-                    self.in_force.stop_waiting(name);
+        changed.iter().for_each(|interface| self.attach_one(interface));
+        self.attach_free();
+        memory::release();
+    }
+
+    /// Attaches what other interfaces have kept off until now.
+    pub(super) fn attach_free(&mut self) {
+        for interface in self.in_force.free(&self.pins) {
+            self.attach_one(&interface);
+        }
+    }
+
+    fn attach_one(&mut self, interface: &config::Interface) {
+        let name = &interface.name;
+        let how = match (self.in_force.is_left_off(name), self.in_force.is_awaited(name)) {
+            (true, _) => "no other interface keeps it off any more",
+            (false, true) => "appeared",
+            (false, false) => "back again",
+        };
+        let is_awaited = self.in_force.is_left_off(name) || self.in_force.is_awaited(name);
+        let protected = self.protected(false, None);
+        let listed = &self.in_force.interfaces;
+        match appear::attach_again(&self.pins, interface, listed, is_awaited, &protected, &mut self.daemon_lock) {
+            Ok(Appeared::Attached { allowed, made_room }) => {
+                let above = made_room.iter().map(|upper| format!("{upper} above it detached"));
+                let allowed = allowed.iter().map(|peer| allowed_ssh(peer));
+                let notices = joined_packets::notices(slice::from_ref(name));
+                let more: String = above.chain(allowed).chain(notices).map(|text| format!("; {text}")).collect();
+                say(Level::Info, &format!("{name}: {how}, attached{more}"));
+                self.in_force.stop_waiting(name);
+                made_room.iter().for_each(|upper| self.in_force.leave_off(upper));
+            }
+            Ok(Appeared::Already) => self.in_force.stop_waiting(name),
+            Ok(Appeared::LeftOff { left_off, was_attached }) => {
+                if was_attached || !self.in_force.is_left_off(name) {
+                    let now = if was_attached { "detached" } else { "not attached" };
+                    say(Level::Warning, &format!("{name}: {now}: {}", left_off.why));
                 }
-                Ok(Appeared::Already) => self.in_force.stop_waiting(name),
-                Ok(Appeared::No) => {}
-                Err(error) => {
-                    let text = format!("{name}: {how}, but not limited: {error:#}");
-                    say(Level::Error, &text);
-                    if is_locked(&error) {
-                        self.late.interfaces.push(interface.clone());
-                        self.late.due = Some(Instant::now() + AGAIN);
-                    } else {
-                        self.metrics.record_reload(false);
-                        service_manager::ready(&text);
-                    }
+                self.in_force.leave_off(name);
+            }
+            Ok(Appeared::No) => {}
+            Err(error) => {
+                let text = format!("{name}: {how}, but not limited: {error:#}");
+                say(Level::Error, &text);
+                if is_locked(&error) {
+                    self.late.interfaces.push(interface.clone());
+                    self.late.due = Some(Instant::now() + AGAIN);
+                } else {
+                    self.in_force.stop_waiting_for_room(name);
+                    self.metrics.record_reload(false);
+                    service_manager::ready(&text);
                 }
             }
         }
-        memory::release();
     }
 
     /// Returns the file that is in force, and what it requests. Takes no lock of the instance.

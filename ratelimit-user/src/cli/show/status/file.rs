@@ -3,7 +3,10 @@
 use anyhow::Result;
 use ratelimit_common::rules::rule::CONFIG;
 use ratelimit_daemon::{
-    controller::socket::request::{FileState, RemoteList, Unattached, UnusableList},
+    controller::{
+        change::stacked::{self, LeftOff},
+        socket::request::{FileState, RemoteList, Unattached, UnusableList},
+    },
     crowdsec,
 };
 use ratelimit_dataplane::{Instance, lists::listing};
@@ -25,6 +28,9 @@ pub(super) struct File {
     pub(super) refused: Option<String>,
     /// Interfaces of the file that do not carry the program.
     pub(super) unattached: Vec<Unattached>,
+    /// Why some of them are not, if that is because of other interfaces.
+    #[serde(skip)]
+    pub(super) left_off: Vec<LeftOff>,
     /// Lists of the file whose own files could not be used.
     pub(super) unusable_lists: Vec<UnusableList>,
     /// Lists of the file that lie on servers.
@@ -41,9 +47,21 @@ impl File {
     pub(super) fn read(instance: &Instance, interfaces: &[Interface], mut state: FileState) -> Result<Self> {
         let lists = listing::all(&instance.tables)?;
         state.look_up_lists(|name| lists.iter().any(|list| list.name == name && list.origin == CONFIG));
+        let left_off = stacked::now(instance.pins(), &state.interfaces)?;
         let differences = differences(instance, interfaces, &state)?;
         let FileState { file, refused, unattached, unusable_lists, remote_lists, stops, crowdsec, .. } = state;
         let degraded = refused.is_some() || !unattached.is_empty() || !unusable_lists.is_empty();
-        Ok(Self { file, degraded, refused, unattached, unusable_lists, remote_lists, differences, stops, crowdsec })
+        Ok(Self {
+            file,
+            degraded,
+            refused,
+            unattached,
+            left_off,
+            unusable_lists,
+            remote_lists,
+            differences,
+            stops,
+            crowdsec,
+        })
     }
 }

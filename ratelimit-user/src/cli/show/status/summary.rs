@@ -72,10 +72,11 @@ fn file(out: &mut dyn Write, file: &File) -> io::Result<()> {
         writeln!(out, "degraded: {} was refused at the last reload: {why}", file.file)?;
     }
     for Unattached { interface, exists } in &file.unattached {
-        let why = if *exists {
-            "is not attached: run `ratelimit reload`"
-        } else {
-            "does not exist: the daemon attaches to it when it appears"
+        let left_off = file.left_off.iter().find(|left_off| left_off.name == interface.name);
+        let why = match (left_off, exists) {
+            (Some(left_off), _) => format!("is not attached: {}", left_off.why),
+            (None, true) => "is not attached: run `ratelimit reload`".to_owned(),
+            (None, false) => "does not exist: the daemon attaches to it when it appears".to_owned(),
         };
         writeln!(out, "degraded: {}, which {} lists, {why}", interface.name, file.file)?;
     }
