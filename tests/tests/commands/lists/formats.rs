@@ -41,7 +41,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("192.0.2.1,198.51.100.300\n", "line 1: 192.0.2.1,198.51.100.300: `198.51.100.300` is no address"),
     ("192.0.2.0,24\n", "can be 192.0.2.0/24, or 192.0.2.0 with a number"),
     ("! 192.0.2.12\n", "`!` can mean that the address is not to be listed"),
-    ("- 192.0.2.16\n", "begins with `-`"),
+    ("- 192.0.2.16\n", "`-` before the address can make it a comment"),
     ("allow 192.0.2.18;\n", "`allow` can mean that the address is not to be listed"),
     ("192.0.2.0/24\n!192.0.2.7\n198.51.100.1\n", "line 1: contains 192.0.2.7, which the list excludes elsewhere"),
     ("198.51.100.1\n198.51.100.3\n[whitelist]\n192.0.2.1\n", "line 4: 192.0.2.1: `[whitelist]` can mean"),
@@ -51,7 +51,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("2001::/8\n", "line 1: 2001::/8: too wide for a list"),
     (
         "127.0.0.1 localhost\n0.0.0.0 a.example\n0.0.0.0 b.example\n",
-        "looks like a hosts file: 3 lines gave 2 different addresses",
+        "looks like a hosts file: 3 lines gave 2 different",
     ),
     ("a.example\nb.example\nc.example\n", "has 3 names and no address: nothing was changed"),
     ("\n<!-- x --><html>192.0.2.33</html>\n", "is a web page, not a list: nothing was changed"),

@@ -24,24 +24,32 @@ impl Comments {
 
     /// Returns a line without its comments.
     pub(super) fn without<'a>(&mut self, line: &'a str, number: usize) -> Cow<'a, str> {
-        let mut rest = line;
-        if let Some((end, _)) = self.open {
-            let Some((_, after)) = rest.split_once(end) else { return Cow::Borrowed("") };
-            self.open = None;
+        let (mut kept, mut rest) = (Cow::Borrowed(""), line);
+        loop {
+            if let Some((end, _)) = self.open {
+                let Some((_, after)) = rest.split_once(end) else { return kept };
+                self.open = None;
+                rest = after;
+            }
+            let (before, block) = cut(rest);
+            if kept.is_empty() {
+                kept = Cow::Borrowed(before);
+            } else if !before.trim().is_empty() {
+                // What stands on both sides of a comment are different words.
+                let kept = kept.to_mut();
+                kept.push(' ');
+                kept.push_str(before);
+            }
+            let Some((end, after)) = block else { return kept };
+            self.open = Some((end, number));
             rest = after;
         }
-        let (before, block) = cut(rest);
-        let Some((end, after)) = block else { return Cow::Borrowed(before) };
-        self.open = Some((end, number));
-        // What stands on both sides of a comment are different words.
-        let after = self.without(after, number);
-        if after.trim().is_empty() { Cow::Borrowed(before) } else { Cow::Owned(format!("{before} {after}")) }
     }
 }
 
 /// Returns what stands before the first comment. If it has an end, also the end, and what stands behind its beginning.
 fn cut(line: &str) -> (&str, Option<(&'static str, &str)>) {
-    let last_quote = line.rfind('"').unwrap_or_default();
+    let mut last_quote = None;
     let (mut from, mut is_word_before, mut is_quoted) = (0, false, false);
     while let Some(at) = line[from..].find(['#', ';', '/', '-', '<', 'R', 'r']).map(|at| from + at) {
         let rest = &line[at..];
@@ -60,7 +68,9 @@ fn cut(line: &str) -> (&str, Option<(&'static str, &str)>) {
             _ => false,
         };
         let block = BLOCKS.iter().find(|(begin, _)| !is_word_before && rest.starts_with(begin));
-        if !is_quoted || at > last_quote {
+        if (begins || block.is_some())
+            && (!is_quoted || at > *last_quote.get_or_insert_with(|| line.rfind('"').unwrap_or_default()))
+        {
             if begins {
                 return (&line[..at], None);
             }

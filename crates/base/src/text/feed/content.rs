@@ -58,7 +58,7 @@ pub enum FeedError {
     Page,
     #[error("has {0} names and no address")]
     Names(usize),
-    #[error("looks like a hosts file: {lines} lines gave {entries} different addresses, each with a name")]
+    #[error("looks like a hosts file: {lines} lines gave {entries} different addresses, with names")]
     Hosts { lines: usize, entries: usize },
     #[error("is text in {0}")]
     Encoding(&'static str),
@@ -108,7 +108,7 @@ pub(super) enum LineError {
     Near(String),
     #[error("`{0}` can mean that the address is not to be listed, so it is left out")]
     Excluded(String),
-    #[error("begins with `{0}`, which can make it a comment or an exception, so it is left out")]
+    #[error("`{0}` before the address can make it a comment or an exception, so it is left out")]
     Sign(char),
     #[error("`{0}` before the address can mean anything: write the address first")]
     Lead(String),
@@ -122,6 +122,8 @@ pub(super) enum LineError {
     Length(IpAddr, u32),
     #[error("is a line from the log of a web server: write the address alone")]
     Log,
+    #[error("is a key, which can mean anything: write the address as a text")]
+    Key,
     #[error("is in quotes that begin or end in another line: write the address alone")]
     Quote,
     #[error("has a number where an address belongs: write the address")]

@@ -17,8 +17,10 @@ pub(super) struct Entry {
     pub(super) items: Vec<Item>,
     /// Whether a name stands behind the only address, as in a hosts file.
     pub(super) is_named: bool,
-    /// Whether such a name belongs to no address of others.
+    /// Whether the address belongs to no other host.
     pub(super) is_of_hosts: bool,
+    /// Whether the name is that of the host itself.
+    pub(super) is_own_name: bool,
 }
 
 impl Entry {
@@ -119,9 +121,9 @@ fn single(item: Item, word: Word<'_>, behind: &[Word<'_>]) -> Result<Entry, Line
     }
     if let (Item::Address(address), None) = (item, number) {
         let is_local = address.is_loopback() || address.is_unspecified();
-        let is_localhost = ["localhost", "localhost.localdomain"].contains(&next.text);
-        entry.is_named = is_host(next.text) || is_localhost;
-        entry.is_of_hosts = is_local && (entry.is_named || next.text.starts_with("ip6-"));
+        entry.is_own_name = is_local && (next.text.starts_with("localhost") || next.text.starts_with("ip6-"));
+        entry.is_named = is_host(next.text);
+        entry.is_of_hosts = is_local && entry.is_named;
     }
     Ok(entry)
 }

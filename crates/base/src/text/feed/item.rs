@@ -143,6 +143,30 @@ impl Item {
         }
     }
 
+    /// Returns whether this has all addresses of another one.
+    pub(super) fn has(self, other: Self) -> bool {
+        let ((first, last), (other_first, other_last)) = (self.ends(), other.ends());
+        first.is_ipv4() == other_first.is_ipv4() && first <= other_first && other_last <= last
+    }
+
+    /// Returns the first and the last address.
+    fn ends(self) -> (IpAddr, IpAddr) {
+        match self {
+            Self::Address(address) => (address, address),
+            Self::Range(first, last) => (first, last),
+            Self::Prefix(prefix) => match prefix.address() {
+                IpAddr::V4(first) => {
+                    let host = u32::MAX.checked_shr(prefix.bits().into()).unwrap_or(0);
+                    (first.into(), Ipv4Addr::from_bits(first.to_bits() | host).into())
+                }
+                IpAddr::V6(first) => {
+                    let host = u128::MAX.checked_shr(prefix.bits().into()).unwrap_or(0);
+                    (first.into(), Ipv6Addr::from_bits(first.to_bits() | host).into())
+                }
+            },
+        }
+    }
+
     fn parts(self) -> Vec<Prefix> {
         let mut parts = Vec::new();
         self.each(|prefix| parts.push(prefix));

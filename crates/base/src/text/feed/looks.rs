@@ -17,6 +17,8 @@ pub(super) struct Looks {
     named: usize,
     /// Those whose address belongs to no other host.
     of_hosts: usize,
+    /// Whether an address has the name that each host has for itself.
+    has_own_name: bool,
     /// Names without an address.
     names: usize,
 }
@@ -26,6 +28,7 @@ impl Looks {
     pub(super) fn entry(&mut self, entry: &Entry) {
         self.named += usize::from(entry.is_named);
         self.of_hosts += usize::from(entry.is_of_hosts);
+        self.has_own_name |= entry.is_own_name;
     }
 
     /// Counts a line without an address.
@@ -46,11 +49,12 @@ impl Looks {
             return Err(FeedError::Names(self.names));
         }
         let is_mostly = |part: usize| 2 * part > feed.usable;
-        if !is_mostly(self.of_hosts) && (feed.usable < FEW || !is_mostly(self.named)) {
+        let is_certain = self.has_own_name || is_mostly(self.of_hosts);
+        if !is_certain && (feed.usable < FEW || !is_mostly(self.named)) {
             return Ok(());
         }
         let entries = feed.prefixes.iter().map(|(prefix, _)| prefix).collect::<HashSet<_>>().len();
-        if is_mostly(self.of_hosts) || 10 * entries <= feed.usable {
+        if is_certain || 10 * entries <= feed.usable {
             return Err(FeedError::Hosts { lines: feed.usable, entries });
         }
         Ok(())

@@ -96,5 +96,5 @@ fn is_json(head: &[u8]) -> bool {
 
 /// Returns whether an error tells of the format.
 fn is_of_format(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof)
 }

@@ -79,7 +79,7 @@ impl Sink {
 
     /// Names a line with its text.
     pub(super) fn refuse(&mut self, line: usize, text: &str, error: &LineError) {
-        if matches!(error, LineError::Excluded(_) | LineError::Sign(_)) {
+        if matches!(error, LineError::Excluded(_) | LineError::Sign('!' | '-' | '~' | '^')) {
             let is_part = |character: char| character.is_ascii_hexdigit() || matches!(character, '.' | ':' | '/');
             let words = text.split(|character| !is_part(character)).filter(|word| word.contains(['.', ':']));
             self.excluded.extend(words.filter_map(|word| match word.trim_matches(['.', '/']).parse() {

@@ -135,7 +135,7 @@ impl Reader<'_> {
             self.excluding = outer;
             let line = self.line.get();
             if let Ok(Some(_)) = Item::of(&key) {
-                self.sink.refuse(line, &key, &LineError::Near(key.clone()));
+                self.sink.refuse(line, &key, &LineError::Key);
             }
             let (object, value) = (&mut object, value?);
             if let Value::Text(text) = &value

@@ -8,7 +8,7 @@ use super::super::{
     item::Item,
     words::{excludes, excludes_as_key, excludes_as_value, includes_as_key},
 };
-use crate::text::prefix::{Prefix, PrefixError};
+use crate::text::prefix::PrefixError;
 
 /// The most members of an object that are compared with each other.
 pub(super) const MOST_MEMBERS: usize = 64;
@@ -145,18 +145,7 @@ fn excludes_by_text(key: &str, text: &str) -> bool {
     is_word && (excludes(text) || is_verdict && excludes_as_value(text))
 }
 
-/// Returns whether one item has addresses of another one.
+/// Returns whether one item has all addresses of another one.
 fn has_nested(items: &[Item]) -> bool {
-    let prefixes: Vec<Vec<Prefix>> = items
-        .iter()
-        .map(|item| {
-            let mut prefixes = Vec::new();
-            item.each(|prefix| prefixes.push(prefix));
-            prefixes
-        })
-        .collect();
-    prefixes.iter().enumerate().any(|(at, own)| {
-        let others = prefixes.iter().enumerate().filter(|(other, _)| *other != at).flat_map(|(_, other)| other);
-        others.into_iter().any(|other| own.iter().any(|prefix| prefix.contains(other)))
-    })
+    items.iter().enumerate().any(|(at, one)| items.iter().skip(at + 1).any(|other| one.has(*other) || other.has(*one)))
 }
