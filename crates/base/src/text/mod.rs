@@ -2,6 +2,7 @@
 
 pub mod amount;
 pub mod excerpt;
+#[cfg(feature = "feeds")]
 pub mod feed;
 pub mod object;
 pub mod path;
@@ -10,4 +11,5 @@ pub mod prefix;
 pub mod request_rate;
 pub mod service;
 pub mod throttle;
+pub mod tokens;
 pub mod units;

@@ -6,7 +6,10 @@ use std::{
     str::FromStr,
 };
 
-use ratelimit_common::identity::source::{IPV4, Source};
+use ratelimit_common::{
+    identity::source::{IPV4, Source},
+    rules::list::{SHORTEST_V4, SHORTEST_V6},
+};
 
 /// The length of the prefix of an IPv6 network.
 const NETWORK: u8 = 64;
@@ -132,6 +135,12 @@ impl Prefix {
         self.bits == family_bits(self.address)
     }
 
+    /// Returns whether this is too wide for a list: by mistake or on purpose, it could cut the host off.
+    #[must_use]
+    pub fn is_too_wide(&self) -> bool {
+        self.bits < if self.address.is_ipv4() { SHORTEST_V4 } else { SHORTEST_V6 }
+    }
+
     /// Returns the number of significant bits.
     #[must_use]
     pub fn bits(&self) -> u8 {
@@ -187,6 +196,15 @@ mod tests {
         assert!(error("::/129").ends_with("at most 128 bits after the slash"));
         assert!(error("::ffff:10.0.0.1").ends_with("write 10.0.0.1"));
         assert!(error("10.0.0.1/8").ends_with("write 10.0.0.0/8 or 10.0.0.1"));
+    }
+
+    #[test]
+    fn the_host_cannot_be_cut_off_by_one_line() {
+        let is_wide = |text: &str| text.parse::<Prefix>().unwrap().is_too_wide();
+        assert!(
+            ["0.0.0.0/0", "128.0.0.0/1", "10.0.0.0/7", "::/0", "2000::/3", "2000::/15"].iter().all(|it| is_wide(it))
+        );
+        assert!(!["10.0.0.0/8", "2001::/16", "192.0.2.1"].iter().any(|it| is_wide(it)));
     }
 
     proptest! {

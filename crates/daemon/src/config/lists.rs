@@ -155,8 +155,8 @@ fn content(path: &Path) -> Result<Content, String> {
 
 fn entries_of(list: impl BufRead) -> Result<Content, String> {
     let feed = feed::read(list).map_err(|error| match error {
-        FeedError::Page => "is a web page, not a list".to_owned(),
-        error => format!("cannot be read: {error}"),
+        error @ (FeedError::Io(_) | FeedError::Page) => error.to_string(),
+        error => format!("{error}: {}", error.advice()),
     })?;
     let (entries, bad) = entries::of_feed(feed).map_err(|error| format!("is no list: {error}"))?;
     if entries.is_empty() {

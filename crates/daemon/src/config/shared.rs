@@ -13,10 +13,7 @@ use ratelimit_common::{
     limits::policy::{DROP, Policy},
     maps::control::IPV6_PREFIX_DEFAULT,
 };
-use ratelimit_dataplane::{
-    lists::entries::is_too_wide,
-    rules::target::{Sources, Target},
-};
+use ratelimit_dataplane::rules::target::{Sources, Target};
 use serde::Serialize;
 use toml::de::DeTable;
 
@@ -67,7 +64,7 @@ fn check(rules: &[Planned]) -> Result<(), String> {
         let policy = &spec.policy;
         let problem = match target.sources {
             Sources::Default => Some("a shared rule is for an address or a prefix"),
-            Sources::Prefix(prefix) if is_too_wide(&prefix) => Some("a shared rule has at least 8 bits, or 16 in IPv6"),
+            Sources::Prefix(prefix) if prefix.is_too_wide() => Some("a shared rule has at least 8 bits, or 16 in IPv6"),
             _ if *target != Target { service: ratelimit_common::identity::service::Service::Any, ..*target } => {
                 Some("a shared rule is for all packets of a source: omit the service")
             }

@@ -12,14 +12,12 @@ use jiff::SignedDuration;
 use ratelimit_base::text::{
     excerpt::escaped,
     prefix::{Prefix, PrefixError},
+    tokens::Bounded,
 };
-use ratelimit_dataplane::lists::entries::is_too_wide;
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
-
-use super::tokens::Bounded;
 
 /// The most decisions of each kind in an answer. What a daemon can put in force is less.
 const MOST: usize = 1 << 20;
@@ -126,7 +124,7 @@ impl Written {
             return Err(format!("scope {}", shown(&scope)));
         }
         let source = source(&value).ok_or_else(|| format!("no address or range: {}", shown(&value)))?;
-        if is_too_wide(&source) {
+        if source.is_too_wide() {
             return Err(format!("a range that is too wide: {source}"));
         }
         let left: SignedDuration = duration.parse().map_err(|_| format!("no duration: {}", shown(&duration)))?;

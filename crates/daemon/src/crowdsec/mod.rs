@@ -7,7 +7,6 @@
 mod answer;
 mod decisions;
 mod state;
-mod tokens;
 
 pub use self::{
     answer::{Answer, AnswerError, Question},

@@ -1,18 +1,12 @@
 //! The entries of one list: each prefix once, and none inside another.
 
-use std::{
-    collections::HashMap,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use ratelimit_base::text::{
     feed::{Bad, Feed},
     prefix::Prefix,
 };
-use ratelimit_common::{
-    identity::source::{IPV4, Source},
-    rules::list::{SHORTEST_V4, SHORTEST_V6},
-};
+use ratelimit_common::identity::source::{IPV4, Source};
 
 /// A list with fewer entries than this may lose any number of them.
 const SHORT: usize = 20;
@@ -98,40 +92,19 @@ pub fn fall(before: usize, after: usize) -> Option<String> {
     (before >= SHORT && 2 * after < before).then(|| format!("falls from {before} to {after} entries"))
 }
 
-/// Returns the entries of a feed, and the lines that cannot be used, in order. A line with a prefix that is too wide cannot.
+/// Returns the entries of a feed, and the lines that cannot be used, in order.
 ///
 /// # Errors
 ///
 /// Fails if more lines cannot be used than can.
 pub fn of_feed(feed: Feed) -> Result<(Entries, Vec<Bad>), NoList> {
-    let Feed { mut prefixes, mut bad, .. } = feed;
-    let wide: HashMap<usize, Prefix> =
-        prefixes.iter().filter(|(prefix, _)| is_too_wide(prefix)).map(|(prefix, line)| (*line, *prefix)).collect();
-    if !wide.is_empty() {
-        prefixes.retain(|(_, line)| !wide.contains_key(line));
-        let why = |prefix: Prefix| {
-            format!(
-                "{prefix}: too wide for a list, which has prefixes of /{SHORTEST_V4} and longer, or /{SHORTEST_V6} in IPv6"
-            )
-        };
-        bad.extend(wide.into_iter().map(|(line, prefix)| Bad { line, why: why(prefix) }));
-        bad.sort_unstable_by_key(|bad| bad.line);
-    }
-    // A range has several prefixes on its line.
-    let usable = prefixes.chunk_by(|(_, one), (_, other)| one == other).count();
+    let Feed { prefixes, usable, bad, .. } = feed;
     match bad.first() {
         Some(first) if bad.len() > usable => {
             Err(NoList { bad: bad.len(), lines: bad.len() + usable, first: first.clone() })
         }
         _ => Ok((Entries::of(prefixes.into_iter().map(|(prefix, _)| prefix).collect()), bad)),
     }
-}
-
-/// Returns whether a prefix is too wide for a list: by mistake or on purpose, it could cut the host off.
-#[must_use]
-pub fn is_too_wide(prefix: &Prefix) -> bool {
-    let shortest = if prefix.source().family == IPV4 { SHORTEST_V4 } else { SHORTEST_V6 };
-    prefix.bits() < shortest
 }
 
 #[cfg(test)]
@@ -157,15 +130,6 @@ mod tests {
             all.remove_around(&inner.parse().unwrap());
         }
         assert_eq!(all, entries(&["10.0.0.1"]));
-    }
-
-    #[test]
-    fn the_host_cannot_be_cut_off_by_one_line() {
-        let is_wide = |text: &str| is_too_wide(&text.parse().unwrap());
-        assert!(
-            ["0.0.0.0/0", "128.0.0.0/1", "10.0.0.0/7", "::/0", "2000::/3", "2000::/15"].iter().all(|it| is_wide(it))
-        );
-        assert!(!["10.0.0.0/8", "2001::/16", "192.0.2.1"].iter().any(|it| is_wide(it)));
     }
 
     #[test]

@@ -155,7 +155,8 @@ fn read(from: &From<'_>, strict: bool) -> Result<(Entries, usize)> {
         From::Set(_, entries) => feed::read(entries.text.as_bytes()),
     };
     let no_list = |error| anyhow!("{place}: this is no list: {error}: nothing was changed");
-    let (entries, bad) = entries::of_feed(feed.with_context(|| place.clone())?).map_err(no_list)?;
+    let feed = feed.map_err(|error| anyhow!("{place} {error}: nothing was changed, {}", error.advice()))?;
+    let (entries, bad) = entries::of_feed(feed).map_err(no_list)?;
     lines::report(bad.iter())?;
     if strict && !bad.is_empty() {
         bail!(

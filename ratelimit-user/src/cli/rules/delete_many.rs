@@ -25,7 +25,7 @@ use serde::Serialize;
 use super::{
     change::rules_text,
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
-    lines::{self, Nested, Passed},
+    lines::{self, Passed, Purpose},
 };
 use crate::cli::print::{
     answer::Answer,
@@ -73,7 +73,7 @@ pub(super) struct Deleted {
 
 /// Reads the prefixes and deletes the rule of each of them, all or none.
 pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<Answer> {
-    let (prefixes, Passed { skipped, .. }) = lines::prefixes(Nested::Good, rules.skip_bad)?;
+    let (prefixes, Passed { skipped, .. }) = lines::prefixes(Purpose::Delete, rules.skip_bad)?;
     if prefixes.is_empty() {
         return nothing(output, NO_ADDRESS);
     }

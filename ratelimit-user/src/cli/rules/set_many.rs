@@ -41,7 +41,7 @@ use serde::Serialize;
 use super::{
     change::{before, expiry_text, notes},
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
-    lines::{self, Line, Nested, Passed},
+    lines::{self, Line, Passed, Purpose},
 };
 use crate::cli::print::{
     answer::Answer,
@@ -134,7 +134,7 @@ impl Named {
 
 /// Reads the prefixes and sets the rule for each of them, all or none.
 pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer> {
-    let (mut prefixes, Passed { mut skipped, cut }) = lines::prefixes(Nested::Bad, rule.skip_bad)?;
+    let (mut prefixes, Passed { mut skipped, cut }) = lines::prefixes(Purpose::Set, rule.skip_bad)?;
     if prefixes.is_empty() {
         return nothing(output, NO_ADDRESS);
     }

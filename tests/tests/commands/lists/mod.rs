@@ -1,6 +1,7 @@
 //! Named lists by command.
 
 mod file;
+mod formats;
 mod server;
 mod ssh;
 mod unit;

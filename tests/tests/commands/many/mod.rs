@@ -122,19 +122,42 @@ fn bad_lines_are_named_and_change_nothing_without_skip_bad() {
     assert_eq!(
         output.stderr.lines().collect::<Vec<_>>(),
         [
-            "ratelimit: line 1: 10.0.0.1: is inside 10.0.0.0/8 of line 4",
-            "ratelimit: line 2: 10.0.0.1: is inside 10.0.0.0/8 of line 4",
             "ratelimit: line 3: 10.0.0.300: expected an address or a prefix, such as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/48",
-            "ratelimit: line 5: 10.0.0.0/8: line 4 has it already",
             "ratelimit: line 6: default: expected an address or a prefix, such as 203.0.113.7, 203.0.113.0/24 or 2001:db8::/48",
-            "ratelimit: 5 of 6 lines cannot be used: nothing was changed, --skip-bad skips them",
+            "ratelimit: 2 of 6 lines cannot be used: nothing was changed, --skip-bad skips them",
         ]
     );
     assert_eq!(rules(&ratelimit), before);
     let output = ratelimit.run_with("deny add - --skip-bad", lines);
     let spared = "  10.0.0.0/8 is not applied to 10.9.0.1 (an address of this host)\n";
-    assert_eq!((output.status, output.stdout), (0, format!("1 rule: deny, 5 lines skipped\n{spared}")));
+    // Lines inside another line are merged with it.
+    assert_eq!((output.status, output.stdout), (0, format!("1 rule: deny, 2 lines skipped\n{spared}")));
     assert_eq!(rules(&ratelimit), ["deny list 10.0.0.0/8 any", "deny list 10.9.9.9 any"]);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_line_that_is_too_wide_is_bad_in_each_command_that_sets_rules() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let lines = "192.0.2.1\n0.0.0.0/0\n2001::/8\n";
+    for words in ["deny add -", "allow add - --force", "limit set - --packets 5/s --force"] {
+        let output = ratelimit.run_with(words, lines);
+        assert_eq!(output.status, 2, "{words}");
+        let named: Vec<_> = output.stderr.lines().collect();
+        for (line, begin) in named.iter().zip(["line 2: 0.0.0.0/0: too wide", "line 3: 2001::/8: too wide"]) {
+            assert!(line.starts_with(&format!("ratelimit: {begin} for a list, which has prefixes of /8")), "{named:?}");
+        }
+        assert!(named.len() == 3 && named[2].contains("2 of 3 lines cannot be used: nothing was changed"), "{named:?}");
+        let output = ratelimit.run_with(&format!("{words} --skip-bad"), lines);
+        assert!(output.status == 0 && output.stdout.contains(", 2 lines skipped"), "{output:?}");
+        assert_eq!(rules(&ratelimit).len(), 1, "{words}");
+        assert!(rules(&ratelimit)[0].contains(" 192.0.2.1 "), "{words}");
+    }
+    // One that is there can be deleted.
+    ratelimit.ok("deny add 10.0.0.0/7 --force");
+    assert_eq!(ratelimit.ok_with("deny del -", "10.0.0.0/7\n"), "1 line: rule deny deleted\n");
     ratelimit.ok("detach --all");
 }
 

@@ -65,7 +65,9 @@ pub(super) fn answer(ask: &Ask, out: &mut dyn Write) -> Result<(), String> {
         StatusCode::NOT_MODIFIED if ask.etag.is_some() || ask.last_modified.is_some() => false,
         _ => return Err(refusal(status)),
     };
-    if let Some(encoding) = headers.get(CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
+    // What is packed by gzip is unpacked as a list.
+    let is_known = |encoding: &&HeaderValue| ["identity", "gzip", "x-gzip"].iter().any(|known| encoding == known);
+    if let Some(encoding) = headers.get(CONTENT_ENCODING).filter(|encoding| !is_known(encoding)) {
         return Err(format!(
             "the server compresses the list ({}), which is not supported: use an address of the plain list",
             excerpt(&String::from_utf8_lossy(encoding.as_bytes()))
@@ -168,7 +170,11 @@ mod tests {
             ("429 Too Many Requests\r\nContent-Length: 0\r\n\r\n", "429 Too Many Requests: raise every"),
             ("500 Internal Server Error\r\nContent-Length: 0\r\n\r\n", "500 Internal Server Error"),
             ("206 Partial Content\r\nContent-Length: 3\r\n\r\n192", "206 Partial Content"),
-            ("200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\n1", "compresses the list (gzip)"),
+            ("200 OK\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\n1", "compresses the list (br)"),
+            (
+                "200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x0b\x08",
+                "the answer is no list: 1 of 1 lines",
+            ),
             ("200 OK\r\nContent-Length: 16\r\n\r\n::1\n::3\n::5\n::7\n", "has 4 entries, and 3 are allowed"),
             ("200 OK\r\nContent-Length: 101\r\n\r\n", "the answer has more than 100 bytes"),
             ("200 OK\r\nContent-Length: 10\r\n\r\n192", "cannot be read"),

@@ -3,11 +3,11 @@
 use std::{str, str::Lines};
 
 use ratelimit_base::text::{
-    feed::{self, FeedError},
+    feed::{self, FeedError, Widths},
     prefix::Prefix,
 };
 use ratelimit_common::maps::names::LIST_PREFIXES_MOST;
-use ratelimit_dataplane::lists::entries::{self, Entries, is_too_wide};
+use ratelimit_dataplane::lists::entries::{self, Entries};
 
 /// The most bytes of a line with one prefix.
 const LINE: u64 = 44;
@@ -30,13 +30,14 @@ pub(super) struct List {
 ///
 /// Fails with why it is no list, or too long.
 pub(super) fn judge(text: &[u8], most: usize) -> Result<List, String> {
-    let feed = feed::read_within(text, most.saturating_mul(NESTED).max(LIST_PREFIXES_MOST as usize));
+    let most_prefixes = most.saturating_mul(NESTED).max(LIST_PREFIXES_MOST as usize);
+    let feed = feed::read_within(text, most_prefixes, Widths::OfLists);
     let feed = feed.map_err(|error| match error {
         FeedError::Page => "the answer is a web page, not a list: check the address".to_owned(),
         FeedError::Prefixes(found) => {
             format!("the list has more than {found} prefixes, and {most} entries are allowed: raise max-entries if this is right")
         }
-        error => format!("the answer is no list: {error}"),
+        error => format!("the answer {error}"),
     })?;
     let (entries, bad) = entries::of_feed(feed).map_err(|error| format!("the answer is no list: {error}"))?;
     let skipped = bad
@@ -76,7 +77,7 @@ pub(super) fn most_bytes(entries: usize) -> u64 {
 pub(super) fn check(list: &[u8], most: usize) -> Result<usize, String> {
     let broken = || "the process for it has written no list".to_owned();
     let prefixes = |lines: Lines<'_>| {
-        let usable = |line: &str| line.parse::<Prefix>().ok().filter(|prefix| !is_too_wide(prefix));
+        let usable = |line: &str| line.parse::<Prefix>().ok().filter(|prefix| !prefix.is_too_wide());
         lines.map(usable).try_fold((0, 0), |(entries, prefixes), prefix| {
             let is_address = prefix.map(|prefix| prefix.is_host() && prefix.address().is_ipv4())?;
             Some((entries + 1, prefixes + usize::from(!is_address)))
@@ -103,7 +104,9 @@ mod tests {
             ("", "has no address"),
             ("# the server is down\n", "has no address"),
             ("\u{feff} <!DOCTYPE html>\n192.0.2.1\n", "is a web page"),
-            ("{\"error\":\"quota\"}\n", "1 of 1 lines cannot be used, such as line 1"),
+            ("{\"error\":\"quota\"}\n", "the answer has no address"),
+            ("[\"192.0.2.1\", \"192.0.", "the answer is JSON, but cut or damaged: line 1: EOF"),
+            ("127.0.0.1 localhost\n0.0.0.0 ads.example\n", "the answer looks like a hosts file: 2 lines gave 2"),
             ("192.0.2.1\nbad\nworse\n", "2 of 3 lines cannot be used, such as line 2: bad"),
             ("0.0.0.0/0\n", "cannot be used"),
             ("192.0.2.1\n192.0.2.3\n192.0.2.5\n", "has 3 entries, and 2 are allowed"),

@@ -24,8 +24,9 @@ struct Set {
     name: String,
     #[serde(rename = "type")]
     kind: Value,
+    /// Elements of other sets can be anything.
     #[serde(default, rename = "elem")]
-    elements: Vec<Element>,
+    elements: Vec<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -73,12 +74,23 @@ fn entries(name: &str, table: Option<&str>, listing: &[u8]) -> Result<Entries> {
             bail!("several tables have a set {name}: give {}", tables.join(" or "));
         }
     };
-    if !["ipv4_addr", "ipv6_addr"].iter().any(|kind| set.kind == *kind) {
+    if !is_of_addresses(&set.kind) {
         bail!("{name} has the type {}: a list takes sets of addresses", set.kind);
     }
     let mut entries = Entries { text: String::new(), timed: 0 };
-    set.elements.iter().for_each(|element| add(element, &mut entries));
+    for element in &set.elements {
+        let known = Element::deserialize(element);
+        add(&known.with_context(|| format!("{name} has an element that cannot be read: {element}"))?, &mut entries);
+    }
     Ok(entries)
+}
+
+/// Returns whether a type is that of addresses. Later versions write the expression that a set was made with.
+fn is_of_addresses(kind: &Value) -> bool {
+    let payload = &kind["typeof"]["payload"];
+    let is = |value: &Value, words: [&str; 2]| words.iter().any(|word| value == word);
+    is(kind, ["ipv4_addr", "ipv6_addr"])
+        || is(&payload["protocol"], ["ip", "ip6"]) && is(&payload["field"], ["saddr", "daddr"])
 }
 
 fn place(set: &Set) -> String {
@@ -121,5 +133,35 @@ mod tests {
         assert!(refused("other", None).contains("it has bad in \"inet a\", bad in \"inet b\""));
         assert_eq!(entries("bad", Some("inet a"), two.as_bytes()).unwrap().text, "");
         assert!(entries("bad", None, b"{}").is_err());
+    }
+
+    #[test]
+    fn only_the_elements_of_the_set_are_read() {
+        let set = |name: &str, kind: &str, elements: &str| {
+            format!(
+                "{{\"set\": {{\"family\": \"inet\", \"table\": \"a\", \"name\": \"{name}\", \"type\": {kind}, \
+                 \"elem\": [{elements}]}}}}"
+            )
+        };
+        let sets = [
+            set("ports", "\"inet_service\"", "22, {\"range\": [80, 90]}"),
+            set("marks", "\"mark\"", "5"),
+            set("both", "[\"ipv4_addr\", \"inet_service\"]", "{\"concat\": [\"192.0.2.1\", 80]}"),
+            set(
+                "want",
+                "\"ipv4_addr\"",
+                "\"203.0.113.7\", {\"elem\": {\"val\": {\"range\": [\"192.0.2.1\", \"192.0.2.9\"]}}}",
+            ),
+            set("of", "{\"typeof\": {\"payload\": {\"protocol\": \"ip6\", \"field\": \"saddr\"}}}", "\"2001:db8::1\""),
+            set("odd", "\"ipv4_addr\"", "{\"concat\": [1]}"),
+        ];
+        let listing = format!("{{\"nftables\": [{}]}}", sets.join(","));
+        let read = |name: &str| entries(name, None, listing.as_bytes()).map(|entries| entries.text);
+        assert_eq!(read("want").unwrap(), "203.0.113.7\n192.0.2.1-192.0.2.9\n");
+        assert_eq!(read("of").unwrap(), "2001:db8::1\n");
+        for name in ["ports", "marks", "both"] {
+            assert!(read(name).unwrap_err().to_string().contains("a list takes sets of addresses"), "{name}");
+        }
+        assert!(read("odd").unwrap_err().to_string().contains("odd has an element that cannot be read: {\"concat\""));
     }
 }

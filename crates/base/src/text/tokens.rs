@@ -6,7 +6,7 @@ use std::io::{self, Read};
 const MOST: u32 = 4_096;
 
 /// Passes JSON on, and fails at a token that is too long.
-pub(super) struct Bounded<R> {
+pub struct Bounded<R> {
     source: R,
     /// Bytes since the token began.
     length: u32,
@@ -15,7 +15,8 @@ pub(super) struct Bounded<R> {
 }
 
 impl<R> Bounded<R> {
-    pub(super) fn of(source: R) -> Self {
+    /// Bounds the tokens of a source.
+    pub fn of(source: R) -> Self {
         Self { source, length: 0, is_text: false, is_escaped: false }
     }
 
