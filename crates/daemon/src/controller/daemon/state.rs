@@ -244,6 +244,8 @@ impl Daemon {
             let _ = Instance::open_in_force(&self.pins).and_then(|mut instance| segments::renew(&mut instance));
             memory::release();
         }
+        // A report of the kernel can be lost.
+        self.follow_network();
     }
 
     /// Has this host spare what its addresses, routes and name servers are by now. Returns whether it does: a command with the
