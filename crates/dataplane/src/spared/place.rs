@@ -12,7 +12,6 @@ use serde::Serialize;
 
 use crate::{
     Error,
-    lists::entries::is_too_wide,
     sys::{name_servers, netlink::places},
 };
 
@@ -118,7 +117,7 @@ impl Surroundings {
         each(&self.name_servers).into_iter().for_each(|prefix| add(prefix, Spared::NameServer));
         each(&self.own).into_iter().for_each(|prefix| add(prefix, Spared::Own));
         // A network as wide as no list may deny is a mistake, or a way of everything into a tunnel.
-        let networks = self.networks.iter().filter(|network| !is_too_wide(network));
+        let networks = self.networks.iter().filter(|network| !network.is_too_wide());
         networks.for_each(|network| add(*network, Spared::Network));
         if !self.own.iter().any(is_of_a_network) {
             first_lease().into_iter().for_each(|prefix| add(prefix, Spared::FirstLease));

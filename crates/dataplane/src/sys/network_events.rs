@@ -1,5 +1,5 @@
-//! What the kernel reports of addresses, routes and interfaces that change. A report says only that something did: the new
-//! state is read anew.
+//! What the kernel reports of addresses and routes that change. A report says only that something did: the new state is read
+//! anew.
 
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -7,14 +7,11 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::Error;
 
-/// The groups of reports (`RTMGRP_LINK` and others in include/uapi/linux/rtnetlink.h).
-const GROUPS: i32 = libc::RTMGRP_LINK
-    | libc::RTMGRP_IPV4_IFADDR
-    | libc::RTMGRP_IPV4_ROUTE
-    | libc::RTMGRP_IPV6_IFADDR
-    | libc::RTMGRP_IPV6_ROUTE;
+/// The groups of reports (include/uapi/linux/rtnetlink.h). An interface that comes without an address changes nothing.
+const GROUPS: i32 =
+    libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV4_ROUTE | libc::RTMGRP_IPV6_IFADDR | libc::RTMGRP_IPV6_ROUTE;
 
-/// A socket that becomes readable when an address, a route or an interface changes.
+/// A socket that becomes readable when an address or a route changes.
 #[derive(Debug)]
 pub struct NetworkChanges(Socket);
 

@@ -152,10 +152,7 @@ async fn follow(pins: &Path, file: &Path, force: bool, tables: RequestTables) ->
             }
             () = watchdog.beat() => {}
             _ = minute_steps.tick() => minute.read(),
-            _ = route_steps.tick() => {
-                (daemon, ()) = on_thread(daemon, Daemon::look_around, &mut watchdog).await?;
-                network.again(Duration::ZERO);
-            }
+            _ = route_steps.tick() => (daemon, ()) = on_thread(daemon, Daemon::look_around, &mut watchdog).await?,
             () = saver.step() => {}
             _ = steps.tick() => log.write(),
             _ = interrupt.recv() => break,

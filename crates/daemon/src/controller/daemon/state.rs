@@ -240,6 +240,8 @@ impl Daemon {
     /// Looks at what changes without a report: the routes, and programs on other interfaces.
     pub(super) fn look_around(&mut self) {
         self.follow_routes();
+        // A report of the kernel can be lost.
+        self.follow_network();
         self.attach_free();
     }
 
