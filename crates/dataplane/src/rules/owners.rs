@@ -14,6 +14,18 @@ use ratelimit_common::{
 
 use super::comments::Comments;
 
+/// What becomes of a rule *deny* without an end if it is requested again without an end, and with another comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sharing {
+    /// It gets one more owner. If it has no comment, it gets this one.
+    #[default]
+    Named,
+    /// It gets one more owner, also beside an operator who gave no comment.
+    Any,
+    /// It gets the other comment.
+    Renamed,
+}
+
 /// The owners of one rule. The first one ends last: the rule has its comment, its origin and its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Owners {

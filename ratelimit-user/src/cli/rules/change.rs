@@ -24,8 +24,9 @@ use ratelimit_daemon::{
 use ratelimit_dataplane::{
     Error, Instance,
     rules::{
-        batch::{self, Sharing},
+        batch,
         list::{self, Listed, around},
+        owners::Sharing,
         spec::RuleSpec,
         target::{Sources, Target},
     },

@@ -40,6 +40,8 @@ fn a_router_answers_no_syn_that_it_forwards() {
         sandbox.ip("route add blackhole 192.0.2.0/24");
         sandbox.ip("-6 route add blackhole 2001:db8:1::/48");
         sandbox.ip("route del default");
+        sandbox.ip("route add 10.9.0.0/16 dev eth0");
+        sandbox.ip("-6 route add fd00:9::/32 dev eth0");
         sandbox.ip("rule add from 10.77.0.0/16 lookup 100");
         sandbox.ip("route add 203.0.113.0/24 dev eth0 table 100");
         let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap();

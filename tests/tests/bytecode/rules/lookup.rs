@@ -239,7 +239,8 @@ fn more_limits_than_policy_slots_are_refused_and_freed_slots_are_reused(front: F
         }
         None
     });
-    assert_eq!(all, names::POLICIES_MAX - 3);
+    // One slot is kept for forced denies.
+    assert_eq!(all, names::POLICIES_MAX - 4);
     assert!(refused.unwrap().contains("different limits are in use"));
     bytecode.delete("0.0.0.5");
     bytecode.set("192.0.2.1", per_second(77_777, 1));

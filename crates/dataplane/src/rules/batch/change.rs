@@ -11,7 +11,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    rules::{batch::free_space::FEW, list::Listed, spec::RuleSpec, target::Target},
+    rules::{batch::free_space::FEW, list::Listed, owners::Sharing, spec::RuleSpec, target::Target},
     sys::host,
 };
 
@@ -82,18 +82,6 @@ pub enum Protected {
     Replaced,
     /// These, and those for prefixes around its own.
     Around,
-}
-
-/// What becomes of a rule *deny* without an end if it is requested again without an end, and with another comment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Sharing {
-    /// It gets one more owner. If it has no comment, it gets this one.
-    #[default]
-    Named,
-    /// It gets one more owner, also beside an operator who gave no comment.
-    Any,
-    /// It gets the other comment.
-    Renamed,
 }
 
 /// Returns the end of a rule that expires after `life`, in nanoseconds of the monotonic clock.

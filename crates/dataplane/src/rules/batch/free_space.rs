@@ -15,9 +15,9 @@ use ratelimit_common::{
 use crate::{
     Error,
     rules::{
-        batch::{change::Sharing, remarks::Remarks},
+        batch::remarks::Remarks,
         comments::{Comments, has_deny},
-        owners::Owners,
+        owners::{Owners, Sharing},
         rule_key::Place,
     },
     tables::{open::Tables, rule_maps},

@@ -13,12 +13,9 @@ use ratelimit_common::{
 };
 
 use crate::rules::{
-    batch::{
-        change::Sharing,
-        free_space::{Entry, Existing, Plan},
-    },
+    batch::free_space::{Entry, Existing, Plan},
     comments::has_deny,
-    owners::Owners,
+    owners::{Owners, Sharing},
     rule_key::Place,
 };
 

@@ -26,7 +26,7 @@ use ratelimit_common::{
     },
 };
 
-pub use self::change::{Change, Changed, Protected, RequestedRule, Sharing};
+pub use self::change::{Change, Changed, Protected, RequestedRule};
 use crate::{
     Error,
     rules::{

@@ -15,8 +15,8 @@ use ratelimit_daemon::edits::request::Request;
 use ratelimit_dataplane::{
     Instance,
     rules::{
-        batch::Sharing,
         list::{self, Listed},
+        owners::Sharing,
         spec::RuleSpec,
         target::Target,
     },

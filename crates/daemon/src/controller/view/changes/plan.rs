@@ -12,8 +12,9 @@ use ratelimit_common::{
     rules::{comment::Comment, rule::COMMAND},
 };
 use ratelimit_dataplane::rules::{
-    batch::{Change, Sharing},
+    batch::Change,
     list::Listed,
+    owners::Sharing,
     spec::RuleSpec,
     target::{Sources, Target},
 };
