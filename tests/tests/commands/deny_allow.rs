@@ -170,6 +170,8 @@ fn deny_mentions_service_rules_inside_its_prefix() {
 fn bits_beyond_a_prefix_are_cut_and_the_answer_says_so() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
+    let mask = "255.255.255.0 is a mask: write 203.0.113.0/24";
+    assert!(ratelimit.fails("deny add 203.0.113.0 255.255.255.0").contains(mask));
     ratelimit.ok("attach eth0 --packets 1000/s");
     let text = ratelimit.ok("deny add 2001:db8:7::99/64 --for 10m --keep-longer --comment jail");
     assert_eq!(text, "2001:db8:7::99/64 is 2001:db8:7::/64\n2001:db8:7::/64: deny, expires in 10m, comment \"jail\"\n");

@@ -17,10 +17,13 @@ const MOST: usize = 16;
 /// Returns the files that name them in this network namespace. Some may be missing.
 #[must_use]
 pub fn files() -> Vec<PathBuf> {
-    // `ip netns exec` would put this one in place of the first.
     let of_namespaces = Some(PathBuf::from("/etc/netns")).filter(|folder| folder.exists());
-    let of_namespace = of_namespaces.and_then(|folder| Some(folder.join(namespace::current()?).join("resolv.conf")));
-    of_namespace.into_iter().chain([RESOLVER, RESOLVED].map(PathBuf::from)).collect()
+    let of_namespace = of_namespaces.and_then(|folder| Some(folder.join(namespace::name()?).join("resolv.conf")));
+    match of_namespace.filter(|file| file.exists()) {
+        // `ip netns exec` would put it in place of the others.
+        Some(file) => vec![file],
+        None => [RESOLVER, RESOLVED].map(PathBuf::from).to_vec(),
+    }
 }
 
 /// Returns the name servers. A file that cannot be read names none.

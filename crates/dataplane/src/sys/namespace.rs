@@ -4,6 +4,7 @@ use std::{
     fs,
     os::{fd::AsFd as _, unix::fs::MetadataExt as _},
     path::PathBuf,
+    sync::OnceLock,
 };
 
 use rustix::{
@@ -16,6 +17,9 @@ use crate::{error::NamespaceError, sys::ancestors};
 
 /// The folder in which `ip netns` keeps named network namespaces.
 const NAMED: &str = "/run/netns";
+
+/// The name of the network namespace that this process was moved into. A process without privileges cannot find it.
+static ENTERED: OnceLock<String> = OnceLock::new();
 
 /// Moves this process into a network namespace. It keeps its mounts, unlike under `ip netns exec`. No other thread may
 /// run yet: it would stay behind.
@@ -31,7 +35,15 @@ pub fn enter(name: &str) -> Result<(), NamespaceError> {
         error => NamespaceError::Refused { name: name.to_owned(), cause: error.into() },
     };
     let namespace = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
-    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).map_err(failed)
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).map_err(failed)?;
+    let known = current().filter(|current| !current.contains('/'));
+    let _ = ENTERED.set(known.unwrap_or_else(|| name.rsplit('/').next().unwrap_or(name).to_owned()));
+    Ok(())
+}
+
+/// Returns the name of the network namespace that this process was moved into, or else the one of [`current`].
+pub fn name() -> Option<String> {
+    ENTERED.get().cloned().or_else(current)
 }
 
 /// Returns the word for `--netns` that names the network namespace of this process: its name, or the path of a process

@@ -110,6 +110,14 @@ where
     }
 }
 
+/// Returns the bits of a network mask such as `255.255.255.0`. No packet has such a source.
+fn mask(sources: Sources) -> Option<u32> {
+    let Sources::Prefix(prefix) = sources else { return None };
+    let IpAddr::V4(address) = prefix.address() else { return None };
+    let (bits, is_reserved) = (address.to_bits().leading_ones(), address.octets()[0] >= 240);
+    (prefix.is_host() && is_reserved && bits + address.to_bits().trailing_zeros() == 32).then_some(bits)
+}
+
 /// Returns the values of the arguments, each once, and what was cut. None if the prefixes are on standard input.
 ///
 /// # Errors
@@ -125,7 +133,12 @@ pub(crate) fn listed<T: Copy + PartialEq + Display + Into<Sources>>(
             OneOrMany::One(Given { value, .. }) if all.iter().any(|given| given.value == *value) => {
                 bail!("{value} is given twice: omit one of the two")
             }
-            OneOrMany::One(given) => all.push(*given),
+            OneOrMany::One(given) => {
+                if let Some((before, bits)) = all.last().zip(mask((given.value).into())) {
+                    bail!("{} is a mask: write {}/{bits}", given.value, before.value);
+                }
+                all.push(*given);
+            }
             OneOrMany::Many => {
                 ensure!(arguments.len() == 1, "- reads prefixes from standard input: give it alone, or only prefixes");
             }

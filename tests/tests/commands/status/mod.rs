@@ -34,6 +34,9 @@ fn status_has_the_documented_fields() {
         let time = status["worst"][0].as_object_mut().unwrap().remove(time).unwrap();
         assert!(time.as_str().is_some_and(|time| time.ends_with('Z')), "{time}");
     }
+    // `own_network.rs` covers what is spared.
+    let spared = status.as_object_mut().unwrap().remove("spared").unwrap();
+    assert_eq!((&spared["denies"], &spared["lists"]), (&json!([]), &json!([])), "{spared}");
     let policy = json!({
         "text": "1/h", "kind": "limit", "name": null, "burst": 3, "algorithm": "token-bucket", "throttle": "hard",
         "packets": [{"amount": 1, "seconds": 3_600, "text": "1/h"}], "bytes": null, "over_limit": "drop", "ban": null,
