@@ -55,7 +55,10 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("a.example\nb.example\nc.example\n", "has 3 names and no address: nothing was changed"),
     ("\n<!-- x --><html>192.0.2.33</html>\n", "is a web page, not a list: nothing was changed"),
-    ("1\x009\x002\x00.\x000\x00.\x002\x00.\x001\x00\n\x00", "is text in UTF-16LE: nothing was changed, convert it to UTF-8"),
+    (
+        "1\x009\x002\x00.\x000\x00.\x002\x00.\x001\x00\n\x00",
+        "is text in UTF-16LE: nothing was changed, convert it to UTF-8",
+    ),
     ("[\"192.0.2.1\",\n\"192.0.", "is JSON, but cut or damaged: line 2: EOF"),
     ("{\"deny\":[\"192.0.2.1\"],\"allow\":[\"192.0.2.2\"]}", "line 1: 192.0.2.2: `allow` can mean"),
     ("[{\"ip\":\"192.0.2.1\",\"isWhitelisted\":true}]", "`isWhitelisted` can mean"),
