@@ -28,7 +28,7 @@ pub struct Addresses {
 pub struct Routes {
     /// The gateways of all routes in all tables.
     pub gateways: Vec<IpAddr>,
-    /// Networks that the kernel has learned to be on a link. A route that an operator set says nothing of that kind: it can
+    /// Networks that the kernel has learned to be on a link, also from a router's message. A route that an operator set says nothing of that kind: it can
     /// lead everything into a tunnel.
     pub networks: Vec<Prefix>,
 }
