@@ -108,6 +108,13 @@ impl Surroundings {
         })
     }
 
+    /// Keeps the gateways and networks that were known, since the routes are not.
+    pub(super) fn keep(&mut self, known: &[Place]) {
+        let of = |why| known.iter().filter(move |place| place.why == why).map(|place| place.prefix);
+        self.gateways = Some(of(Spared::Gateway).map(|prefix| prefix.address()).collect());
+        self.learned = of(Spared::Network).collect();
+    }
+
     /// Returns what is spared if so many bits of an IPv6 address make a source.
     #[must_use]
     pub fn places(&self, ipv6_prefix: u8) -> Vec<Place> {
