@@ -135,6 +135,7 @@ fn an_operator_denies_what_this_host_needs_only_with_force() {
     assert_eq!(dropped(&sandbox, &ratelimit, GATEWAY), 10);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 30, 0, 77]), 0);
     assert_eq!(ratelimit.json("why 10.30.0.1")["verdict"], "drop");
+    assert!(ratelimit.ok("save").contains("\n# 10.30.0.1 was denied with --force, which a file does not have: "));
     ratelimit.ok("deny del 10.30.0.1");
     assert_eq!(dropped(&sandbox, &ratelimit, GATEWAY), 0);
 
