@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::{
     Error,
+    spared::unapplied::Spans,
     sys::{name_servers, netlink::places},
 };
 
@@ -115,7 +116,7 @@ impl Surroundings {
         self.learned = of(Spared::Network).collect();
     }
 
-    /// Returns what is spared if so many bits of an IPv6 address make a source.
+    /// Returns what is to be spared, in order, if so many bits of an IPv6 address make a source.
     #[must_use]
     pub fn places(&self, ipv6_prefix: u8) -> Vec<Place> {
         let mut found = BTreeMap::<Prefix, Spared>::new();
@@ -139,13 +140,25 @@ impl Surroundings {
         if !self.own.iter().any(is_of_a_network) {
             first_lease().into_iter().for_each(|prefix| add(prefix, Spared::FirstLease));
         }
-        let mut places: Vec<Place> = found.into_iter().map(|(prefix, why)| Place { prefix, why }).collect();
-        // Of too many, those with the best reasons stay.
-        places.sort_by_key(|place| (place.why != Spared::Special, place.why, place.prefix));
-        places.truncate(SPARED_MAX as usize);
-        places.sort_unstable();
-        places
+        found.into_iter().map(|(prefix, why)| Place { prefix, why }).collect()
     }
+}
+
+/// Returns those of all places for which the map has room, and how many are left out.
+pub(super) fn fitting(mut places: Vec<Place>) -> (Vec<Place>, usize) {
+    let most = SPARED_MAX as usize;
+    if places.len() > most {
+        // The networks spare them.
+        let networks: Vec<Place> = places.iter().filter(|place| place.why == Spared::Network).copied().collect();
+        let spans = Spans::of(&networks);
+        places.retain(|place| place.why != Spared::Own || !spans.meet(place.prefix));
+    }
+    // Of too many, those with the best reasons stay. A host can have thousands of addresses of services.
+    places.sort_by_key(|place| (place.why == Spared::Own, place.why != Spared::Special, place.why, place.prefix));
+    let left_out = places.len().saturating_sub(most);
+    places.truncate(most);
+    places.sort_unstable();
+    (places, left_out)
 }
 
 /// Returns addresses in the form that packets have.
@@ -278,9 +291,23 @@ mod tests {
         let networks: Vec<String> =
             (0..5_000u32).map(|number| format!("{}/32", Ipv4Addr::from(0x0a00_0000 + number))).collect();
         let networks: Vec<&str> = networks.iter().map(String::as_str).collect();
-        let found = places(&["192.0.2.1"], &["192.0.2.254"], &[], &networks);
-        assert_eq!(found.len(), SPARED_MAX as usize);
+        let kept = |own: &[&str], networks: &[&str]| {
+            let parsed = networks.iter().map(|network| network.parse().unwrap()).collect();
+            let gateways = Some(addresses(&["192.0.2.254"]));
+            let host = Surroundings { own: addresses(own), gateways, networks: parsed, ..Surroundings::default() };
+            let (kept, left_out) = fitting(host.places(64));
+            (kept.iter().map(Place::to_string).collect::<Vec<_>>(), left_out)
+        };
+        let (found, left_out) = kept(&["192.0.2.1"], &networks);
+        assert_eq!((found.len(), left_out), (SPARED_MAX as usize, 5_000 + 6 - SPARED_MAX as usize));
         assert!(ALWAYS.iter().all(|always| found.contains(&(*always).to_owned())));
         assert!(found.contains(&"192.0.2.254 (a gateway)".to_owned()));
+        // Addresses of services: those within a network need no entry, and others leave the networks their room.
+        let own: Vec<&str> = networks.iter().map(|network| network.trim_end_matches("/32")).collect();
+        let (found, left_out) = kept(&own, &["10.0.0.0/16", "198.51.100.0/24"]);
+        assert_eq!((found.len(), left_out), (ALWAYS.len() + 3, 0));
+        let (found, left_out) = kept(&own, &["198.51.100.0/24"]);
+        assert_eq!((found.len(), left_out), (SPARED_MAX as usize, 5_000 + 6 - SPARED_MAX as usize));
+        assert!(found.contains(&"198.51.100.0/24 (a connected network)".to_owned()));
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     Error,
     attach::attachment::{Attachment, Attachments},
     instance::swap::pinned::Pinned,
-    spared::place::{Place, Surroundings},
+    spared::place::{Place, Surroundings, fitting},
     tables::{open::Tables, spared as map},
 };
 
@@ -88,15 +88,56 @@ pub fn is_old(tables: &Tables, attachments: &Attachments) -> bool {
 
 /// Returns what the map should have. None if an interface is in another network namespace, which has other addresses.
 fn by_now(tables: &Tables, attachments: &Attachments) -> Result<Option<Vec<Place>>, Error> {
-    let is_elsewhere = |attachment: &Attachment| attachment.mode.is_none() && !attachment.is_gone;
-    if attachments.list()?.iter().any(is_elsewhere) {
-        return Ok(None);
+    Ok(match look(tables, &attachments.list()?)? {
+        Look::Found { places, .. } => Some(places),
+        Look::Elsewhere(_) => None,
+    })
+}
+
+/// What a look at this host has found.
+#[derive(Debug)]
+pub enum Look {
+    /// What is to be spared, and for how much more there is no room.
+    Found {
+        /// Those with room.
+        places: Vec<Place>,
+        /// The number of the others.
+        left_out: usize,
+    },
+    /// This interface is in another network namespace, which has other addresses.
+    Elsewhere(String),
+}
+
+/// Looks at this host.
+///
+/// # Errors
+///
+/// [`Error::Netlink`] if the kernel does not tell the addresses of interfaces, [`Error::Bpf`] if it refuses.
+pub fn look(tables: &Tables, attachments: &[Attachment]) -> Result<Look, Error> {
+    if let Some(elsewhere) = elsewhere(attachments) {
+        return Ok(Look::Elsewhere(elsewhere.name.clone()));
     }
     let mut now = Surroundings::read()?;
     if now.gateways.is_none() {
         now.keep(&recorded(tables)?);
     }
-    Ok(Some(now.places(tables.control()?.ipv6_prefix as u8)))
+    let (places, left_out) = fitting(now.places(tables.control()?.ipv6_prefix as u8));
+    Ok(Look::Found { places, left_out })
+}
+
+/// Returns an attachment in another network namespace.
+#[must_use]
+pub fn elsewhere(attachments: &[Attachment]) -> Option<&Attachment> {
+    attachments.iter().find(|attachment| attachment.mode.is_none() && !attachment.is_gone)
+}
+
+/// Returns whether the program spares anything.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn is_on(tables: &Tables) -> Result<bool, Error> {
+    Ok(tables.control()?.features & FEATURE_SPARE != 0)
 }
 
 /// Returns what the map has, in order.
@@ -117,7 +158,7 @@ fn numbers(tables: &Tables) -> Result<BTreeMap<Prefix, u64>, Error> {
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn in_force(tables: &Tables) -> Result<Vec<Place>, Error> {
-    if tables.control()?.features & FEATURE_SPARE == 0 { Ok(Vec::new()) } else { recorded(tables) }
+    if is_on(tables)? { recorded(tables) } else { Ok(Vec::new()) }
 }
 
 #[cfg(test)]
@@ -148,7 +189,7 @@ mod tests {
             let mut found = map(&before);
             found.extend(steps.marked.iter().map(|place| (place.prefix, place.why as u64 | UNFINISHED)));
             assert!(!Steps::of(&found, &wanted).marked.is_empty(), "{found:?}");
-            steps.gone.iter().for_each(|prefix| drop(found.remove(prefix)));
+            found.retain(|prefix, _| !steps.gone.contains(prefix));
             assert!(!Steps::of(&found, &wanted).marked.is_empty(), "{found:?}");
             found.extend(map(&steps.marked));
             assert_eq!(found, map(&wanted));
