@@ -68,7 +68,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
         let control = running.tables.control()?;
         findings.push(connections::examine(&control));
         findings.push(connections::examine_proofs(&control));
-        findings.extend(own_network::examine(&running.tables)?);
+        findings.extend(own_network::examine(&running.tables, &ours.attachments)?);
         findings.extend(connections::examine_answers(&control, &all, &ours));
         findings.extend(session::examine(&running.tables)?);
     }

@@ -110,11 +110,15 @@ fn an_operator_denies_what_this_host_needs_only_with_force() {
     ] {
         let output = ratelimit.run(&format!("deny add 203.0.113.9 {source}"));
         let line = format!(
-            "ratelimit: {source} is {what}, and spared: nothing was changed, \
-             `ratelimit deny add {source} --force` denies it\n"
+            "ratelimit: {source} is {what}, and spared: nothing was changed, --force added to the command denies it\n"
         );
         assert_eq!((output.status, output.stderr.as_str()), (2, line.as_str()));
     }
+    // Who follows the advice knows what it costs him.
+    let mut own = ratelimit.command("deny add 10.30.0.77");
+    let output = ratelimit.output(own.env("SSH_CONNECTION", "10.30.0.77 50000 10.30.0.2 22"));
+    let end = "--force added to the command denies it, and may shut out the SSH session from 10.30.0.77\n";
+    assert!(output.status == 2 && output.stderr.ends_with(end), "{output:?}");
     assert_eq!(ratelimit.json("deny list"), json!([]));
     // A wide prefix is denied, and the answer names what is not.
     let wide = ratelimit.ok("deny add 10.0.0.0/8");
@@ -131,6 +135,7 @@ fn an_operator_denies_what_this_host_needs_only_with_force() {
     assert_eq!(dropped(&sandbox, &ratelimit, GATEWAY), 10);
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 30, 0, 77]), 0);
     assert_eq!(ratelimit.json("why 10.30.0.1")["verdict"], "drop");
+    assert!(ratelimit.ok("save").contains("\n# 10.30.0.1 was denied with --force, which a file does not have: "));
     ratelimit.ok("deny del 10.30.0.1");
     assert_eq!(dropped(&sandbox, &ratelimit, GATEWAY), 0);
 

@@ -6,7 +6,10 @@ use std::{
 };
 
 use ratelimit_base::text::service::ServiceName;
-use ratelimit_common::rules::rule::{APPLICATION, BANNED};
+use ratelimit_common::{
+    limits::policy::Policy,
+    rules::rule::{APPLICATION, BANNED},
+};
 use ratelimit_dataplane::{
     Error, Instance,
     attach::attachment::Mode,
@@ -18,7 +21,7 @@ use ratelimit_dataplane::{
         capacities, costs,
         list::{self, Listed},
         spec::RuleSpec,
-        target::Sources,
+        target::{Sources, Target},
     },
     sys::interface::Attached,
 };
@@ -47,6 +50,9 @@ pub struct File {
     #[serde(flatten)]
     lists: Lists,
     rule: Vec<Rule>,
+    /// Rules that `--force` has set.
+    #[serde(skip)]
+    forced: Vec<Target>,
 }
 
 #[derive(Debug, Serialize)]
@@ -122,7 +128,12 @@ pub fn save(instance: &Instance, awaited: &[config::Interface]) -> Result<String
     let file = file(instance, awaited, Moment::Value)?;
     let text = toml::to_string(&file)
         .map_err(|error| Error::Bpf { what: "cannot write the configuration", detail: error.to_string() })?;
-    Ok(text + &file.lists.comments())
+    let forced = file.forced.iter().map(|target| {
+        format!(
+            "# {target} was denied with --force, which a file does not have: its deny spares this host's own network\n"
+        )
+    });
+    Ok(text + &file.lists.comments() + &forced.collect::<String>())
 }
 
 /// Returns the content of the file for JSON, which has no dates: they are text.
@@ -146,6 +157,7 @@ fn file(instance: &Instance, awaited: &[config::Interface], moment: fn(Datetime)
         policy,
         lists,
         rule: Vec::new(),
+        forced: Vec::new(),
     };
     for attachment in instance.attachments.list()? {
         let Some(index) = attachment.index else { continue };
@@ -161,6 +173,7 @@ fn file(instance: &Instance, awaited: &[config::Interface], moment: fn(Datetime)
         file.service.entry(ServiceName(cost.service).to_string()).or_default().cost = Some(cost.cost);
     }
     for rule in list::list(&instance.tables)?.iter().filter(|rule| !matches!(rule.origin, BANNED | APPLICATION)) {
+        file.forced.extend(Some(rule.target).filter(|_| rule.spec.policy == Policy::FORCED));
         file.add(rule, moment);
     }
     Ok(file)

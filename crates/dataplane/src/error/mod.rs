@@ -190,12 +190,14 @@ pub enum Error {
         requested: String,
     },
     /// A deny would apply to no address, because this host spares all of them.
-    #[error("{denied} is {place}, and spared: nothing was changed, `ratelimit deny add {denied} --force` denies it")]
+    #[error("{denied} is {place}, and spared: nothing was changed, --force added to the command denies it{also}")]
     Spared {
         /// The prefix of the deny.
         denied: String,
         /// What it is to this host, in words.
         place: String,
+        /// What else --force would do, in words. Empty if there is nothing.
+        also: String,
     },
     /// Unknown sources cannot be limited, or cannot prove their addresses.
     #[error(transparent)]

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::{
     Error,
+    spared::unapplied::Spans,
     sys::{name_servers, netlink::places},
 };
 
@@ -80,7 +81,15 @@ pub struct Surroundings {
     pub name_servers: BTreeSet<IpAddr>,
     /// The networks of its interfaces.
     pub networks: BTreeSet<Prefix>,
+    /// Networks that routes name. A router on the link can have announced them, or whoever forges its messages.
+    pub learned: BTreeSet<Prefix>,
 }
+
+/// The widest networks of addresses that count, in IPv4 and in IPv6: those of an operator, or of a DHCP server. A wider one
+/// is a mistake, or a way of everything into a tunnel. Within private IPv4 networks, all count.
+const WIDEST: [u8; 2] = [16, 32];
+/// The same of routes. The prefix of a router has 64 bits, and no site has more than a /48.
+const WIDEST_LEARNED: [u8; 2] = [16, 48];
 
 impl Surroundings {
     /// Asks the kernel, and reads the files that name servers.
@@ -90,16 +99,24 @@ impl Surroundings {
     /// [`Error::Netlink`] if the kernel does not tell the addresses of interfaces.
     pub fn read() -> Result<Self, Error> {
         let (addresses, routes) = (places::addresses()?, places::routes().ok());
-        let learned = routes.iter().flat_map(|routes| &routes.networks).copied();
+        let learned = routes.iter().flat_map(|routes| &routes.networks).copied().collect();
         Ok(Self {
             own: canonical(addresses.own),
-            networks: addresses.networks.into_iter().chain(learned).collect(),
+            networks: addresses.networks.into_iter().collect(),
+            learned,
             gateways: routes.map(|routes| canonical(routes.gateways)),
             name_servers: canonical(name_servers::all()),
         })
     }
 
-    /// Returns what is spared if so many bits of an IPv6 address make a source.
+    /// Keeps the gateways and networks that were known, since the routes are not.
+    pub(super) fn keep(&mut self, known: &[Place]) {
+        let of = |why| known.iter().filter(move |place| place.why == why).map(|place| place.prefix);
+        self.gateways = Some(of(Spared::Gateway).map(|prefix| prefix.address()).collect());
+        self.learned = of(Spared::Network).collect();
+    }
+
+    /// Returns what is to be spared, in order, if so many bits of an IPv6 address make a source.
     #[must_use]
     pub fn places(&self, ipv6_prefix: u8) -> Vec<Place> {
         let mut found = BTreeMap::<Prefix, Spared>::new();
@@ -116,19 +133,32 @@ impl Surroundings {
         self.gateways.iter().flat_map(each).for_each(|prefix| add(prefix, Spared::Gateway));
         each(&self.name_servers).into_iter().for_each(|prefix| add(prefix, Spared::NameServer));
         each(&self.own).into_iter().for_each(|prefix| add(prefix, Spared::Own));
-        // A network as wide as no list may deny is a mistake, or a way of everything into a tunnel.
-        let networks = self.networks.iter().filter(|network| !network.is_too_wide());
-        networks.for_each(|network| add(*network, Spared::Network));
+        for (networks, widest) in [(&self.networks, WIDEST), (&self.learned, WIDEST_LEARNED)] {
+            let networks = networks.iter().filter(|network| counts(network, widest));
+            networks.for_each(|network| add(*network, Spared::Network));
+        }
         if !self.own.iter().any(is_of_a_network) {
             first_lease().into_iter().for_each(|prefix| add(prefix, Spared::FirstLease));
         }
-        let mut places: Vec<Place> = found.into_iter().map(|(prefix, why)| Place { prefix, why }).collect();
-        // Of too many, those with the best reasons stay.
-        places.sort_by_key(|place| (place.why != Spared::Special, place.why, place.prefix));
-        places.truncate(SPARED_MAX as usize);
-        places.sort_unstable();
-        places
+        found.into_iter().map(|(prefix, why)| Place { prefix, why }).collect()
     }
+}
+
+/// Returns those of all places for which the map has room, and how many are left out.
+pub(super) fn fitting(mut places: Vec<Place>) -> (Vec<Place>, usize) {
+    let most = SPARED_MAX as usize;
+    if places.len() > most {
+        // The networks spare them.
+        let networks: Vec<Place> = places.iter().filter(|place| place.why == Spared::Network).copied().collect();
+        let spans = Spans::of(&networks);
+        places.retain(|place| place.why != Spared::Own || !spans.meet(place.prefix));
+    }
+    // Of too many, those with the best reasons stay. A host can have thousands of addresses of services.
+    places.sort_by_key(|place| (place.why == Spared::Own, place.why != Spared::Special, place.why, place.prefix));
+    let left_out = places.len().saturating_sub(most);
+    places.truncate(most);
+    places.sort_unstable();
+    (places, left_out)
 }
 
 /// Returns addresses in the form that packets have.
@@ -141,6 +171,13 @@ fn of_source(prefix: Prefix, ipv6_prefix: u8) -> Prefix {
     let source = prefix.source();
     let bits = source.prefix.min(source.bits(ipv6_prefix));
     Prefix::of(&source.shortened(bits), bits)
+}
+
+/// Returns whether a network is not wider than the widest that counts.
+fn counts(network: &Prefix, widest: [u8; 2]) -> bool {
+    let [v4, v6] = widest;
+    network.bits() >= if network.address().is_ipv4() { v4 } else { v6 }
+        || first_lease().iter().any(|private| private.contains(network))
 }
 
 /// Returns whether a host with this address is in an IPv4 network: it has its lease, or needs none.
@@ -182,6 +219,7 @@ mod tests {
             gateways: Some(addresses(gateways)),
             name_servers: addresses(name_servers),
             networks: networks.iter().map(|network| network.parse().unwrap()).collect(),
+            learned: BTreeSet::new(),
         };
         surroundings.places(64).iter().map(Place::to_string).collect()
     }
@@ -222,6 +260,25 @@ mod tests {
         assert_eq!(found.len(), ALWAYS.len() + 1, "{found:?}");
     }
 
+    /// A router advertisement can have any prefix, and anybody on the link can forge one.
+    #[test]
+    fn networks_that_are_too_wide_are_no_networks_of_this_host() {
+        let network = |text: &str| text.parse::<Prefix>().unwrap();
+        let spared = |networks: &[&str], learned: &[&str]| {
+            let all = |texts: &[&str]| texts.iter().map(|text| network(text)).collect();
+            let host = Surroundings { networks: all(networks), learned: all(learned), ..Surroundings::default() };
+            let places = host.places(64).into_iter().filter(|place| place.why == Spared::Network);
+            places.map(|place| place.prefix.to_string()).collect::<Vec<_>>()
+        };
+        let wide =
+            ["2001::/16", "2a00::/16", "2000::/3", "2001:db8::/32", "2001:db8::/47", "203.0.0.0/15", "64.0.0.0/2"];
+        assert_eq!(spared(&[], &wide), [""; 0]);
+        assert_eq!(spared(&wide, &[]), ["2001:db8::/32", "2001:db8::/47"]);
+        assert_eq!(spared(&[], &["203.0.0.0/16", "2001:db8:1::/48", "2001:db8:2::/64"]).len(), 3);
+        // A whole private network is usual in a laboratory.
+        assert_eq!(spared(&["10.0.0.0/8", "172.16.0.0/12", "100.64.0.0/10", "172.0.0.0/8"], &[]).len(), 3);
+    }
+
     #[test]
     fn networks_of_dhcp_servers_are_spared_until_there_is_an_address() {
         let has = |own: &[&str]| places(own, &[], &[], &[]).iter().any(|place| place.starts_with("192.168.0.0/16"));
@@ -234,9 +291,23 @@ mod tests {
         let networks: Vec<String> =
             (0..5_000u32).map(|number| format!("{}/32", Ipv4Addr::from(0x0a00_0000 + number))).collect();
         let networks: Vec<&str> = networks.iter().map(String::as_str).collect();
-        let found = places(&["192.0.2.1"], &["192.0.2.254"], &[], &networks);
-        assert_eq!(found.len(), SPARED_MAX as usize);
+        let kept = |own: &[&str], networks: &[&str]| {
+            let parsed = networks.iter().map(|network| network.parse().unwrap()).collect();
+            let gateways = Some(addresses(&["192.0.2.254"]));
+            let host = Surroundings { own: addresses(own), gateways, networks: parsed, ..Surroundings::default() };
+            let (kept, left_out) = fitting(host.places(64));
+            (kept.iter().map(Place::to_string).collect::<Vec<_>>(), left_out)
+        };
+        let (found, left_out) = kept(&["192.0.2.1"], &networks);
+        assert_eq!((found.len(), left_out), (SPARED_MAX as usize, 5_000 + 6 - SPARED_MAX as usize));
         assert!(ALWAYS.iter().all(|always| found.contains(&(*always).to_owned())));
         assert!(found.contains(&"192.0.2.254 (a gateway)".to_owned()));
+        // Addresses of services: those within a network need no entry, and others leave the networks their room.
+        let own: Vec<&str> = networks.iter().map(|network| network.trim_end_matches("/32")).collect();
+        let (found, left_out) = kept(&own, &["10.0.0.0/16", "198.51.100.0/24"]);
+        assert_eq!((found.len(), left_out), (ALWAYS.len() + 3, 0));
+        let (found, left_out) = kept(&own, &["198.51.100.0/24"]);
+        assert_eq!((found.len(), left_out), (SPARED_MAX as usize, 5_000 + 6 - SPARED_MAX as usize));
+        assert!(found.contains(&"198.51.100.0/24 (a connected network)".to_owned()));
     }
 }

@@ -19,7 +19,6 @@ use crate::{
         action::Action,
         listing::{self, Listing},
     },
-    rules::{services::Services, target::Target},
     spared::{
         place::{Place, PlaceRow},
         renew,
@@ -87,12 +86,6 @@ impl Found {
         let (spans, mut found) = (Spans::of(places), Self::default());
         entries.into_iter().for_each(|entry| found.add(&spans, places, entry));
         found
-    }
-
-    /// Returns these rules.
-    #[must_use]
-    pub fn all(rules: Vec<(Target, Unapplied)>) -> Self {
-        Self { count: rules.len(), named: rules.into_iter().map(|(_, unapplied)| unapplied).collect() }
     }
 
     fn add(&mut self, spans: &Spans, places: &[Place], entry: Prefix) {
@@ -186,16 +179,16 @@ pub fn of_lists(tables: &Tables, is_thorough: bool) -> Result<Option<Vec<(String
     Ok(Some(named))
 }
 
-/// Returns the rules *deny* that are not applied to spared prefixes, with these. None if there are very many rules, unless
+/// Returns the rules *deny* that are not applied to spared prefixes. None if there are very many rules, unless
 /// `is_thorough`.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] if the kernel refuses.
-pub fn of_denies(tables: &Tables, is_thorough: bool) -> Result<Option<Vec<(Target, Unapplied)>>, Error> {
+pub fn of_denies(tables: &Tables, is_thorough: bool) -> Result<Option<Found>, Error> {
     let (places, now) = (renew::in_force(tables)?, host::now());
     if places.is_empty() {
-        return Ok(Some(Vec::new()));
+        return Ok(Some(Found::default()));
     }
     let most = if is_thorough { usize::MAX } else { FEW };
     let (Some(sources), Some(prefixes)) =
@@ -203,19 +196,11 @@ pub fn of_denies(tables: &Tables, is_thorough: bool) -> Result<Option<Vec<(Targe
     else {
         return Ok(None);
     };
-    let (spans, services) = (Spans::of(&places), Services::read(tables)?);
     let is_deny = |rule: &Rule| rule.at(now).is_some_and(|rule| rule.policy == DENIED_ID);
     let denies = sources.into_iter().chain(prefixes).filter(|(_, rule)| is_deny(rule));
-    let mut found = Vec::new();
-    for (source, _) in denies {
-        let entry = Prefix::of(&source, source.prefix);
-        if spans.meet(entry) {
-            let service = services.of_class(source.class as u8).unwrap_or_default();
-            found.push((Target::prefix(entry).of(service), Unapplied { entry, places: meeting(&places, entry) }));
-        }
-    }
-    found.sort_by_key(|(_, unapplied)| unapplied.entry);
-    Ok(Some(found))
+    let mut entries: Vec<Prefix> = denies.map(|(source, _)| Prefix::of(&source, source.prefix)).collect();
+    entries.sort_unstable();
+    Ok(Some(Found::of(&places, entries)))
 }
 
 /// The addresses of spared prefixes as ranges that do not meet, in order. Most entries of long lists meet none.

@@ -5,9 +5,12 @@ use std::{fs::File, io::Read as _, net::IpAddr, path::PathBuf};
 use crate::sys::namespace;
 
 /// The file of the resolver (resolv.conf(5)).
-pub const RESOLVER: &str = "/etc/resolv.conf";
+const RESOLVER: &str = "/etc/resolv.conf";
 /// The same with the servers that systemd-resolved asks, which is a server itself.
-pub const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
+const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
+
+/// The most files that name them.
+pub const FILES: usize = 3;
 
 /// The most bytes of a file that are read.
 const MOST_BYTES: u64 = 1 << 16;

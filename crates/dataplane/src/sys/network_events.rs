@@ -31,16 +31,29 @@ impl NetworkChanges {
         open().map_err(|error: std::io::Error| Error::Netlink(error.to_string()))
     }
 
-    /// Reads all pending reports. Lost ones change nothing: there was one.
-    pub fn clear(&self) {
-        loop {
+    /// Reads pending reports, but not forever. Lost ones change nothing: there was one.
+    pub fn clear(&self) -> Cleared {
+        for number in 0..AT_ONCE {
             match self.0.recv_from_full() {
                 Ok(_) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
-                Err(_) => return,
+                Err(_) => return Cleared { some: number != 0, all: true },
             }
         }
+        Cleared { some: true, all: false }
     }
+}
+
+/// The most reports that are read at once. More can come meanwhile.
+const AT_ONCE: usize = 1_024;
+
+/// What was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cleared {
+    /// Whether there was a report.
+    pub some: bool,
+    /// Whether none is left.
+    pub all: bool,
 }
 
 impl AsRawFd for NetworkChanges {

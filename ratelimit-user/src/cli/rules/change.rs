@@ -20,6 +20,7 @@ use ratelimit_daemon::{
         request::{self, Request},
     },
     limit::write,
+    ssh,
 };
 use ratelimit_dataplane::{
     Error, Instance,
@@ -84,7 +85,8 @@ pub(super) fn set_shared(
     sharing: Sharing,
 ) -> Result<Outcome, Error> {
     let change = batch::Change { sharing, ..request::change(&requests, force) };
-    force::check(&instance.tables, &change)?;
+    let sessions = ssh::session().into_iter().chain(ssh::sessions());
+    force::check(&instance.tables, &change, &sessions.map(ssh::Session::prefix).collect::<Vec<_>>())?;
     let (changed, wholes) = filled::change(instance, &change, force, &mut |_| {})?;
     let notes = notes(instance, &changed, &wholes);
     let replaced = changed.replaced;

@@ -11,7 +11,7 @@ use ratelimit_dataplane::{
     instance::{daemon_lock::DaemonLock, open::Versions},
     program::values::{Difference, differences, per_second},
     rules::{capacities, list, target::Target},
-    spared::unapplied::{self, Found},
+    spared::unapplied,
     sys::interface,
     tables::open::Tables,
 };
@@ -218,7 +218,7 @@ fn apply_to(
 /// Returns what of the lists and denies is not applied to this host's own network: of each list, its first entry.
 fn not_applied(tables: &Tables) -> Result<Vec<String>, Error> {
     let lists = unapplied::of_lists(tables, false)?.unwrap_or_default();
-    let denies = Found::all(unapplied::of_denies(tables, false)?.unwrap_or_default());
+    let denies = unapplied::of_denies(tables, false)?.unwrap_or_default();
     let of_lists = lists.iter().map(|(name, found)| (format!("list {name}:"), found));
     let all = of_lists.chain([("deny".to_owned(), &denies)]).filter(|(_, found)| found.count > 0);
     Ok(all.map(|(what, found)| format!("{what} {}", found.lines(1).collect::<Vec<_>>().join(" "))).collect())

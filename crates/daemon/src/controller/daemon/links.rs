@@ -21,14 +21,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
+use super::pace::{Pace, SETTLE};
 use crate::config::Interface;
-
-/// How long to wait after a report. More reports follow at once, such as the new name.
-const SETTLE: Duration = Duration::from_millis(200);
-
-/// The longest wait before all interfaces are listed. While reports are lost again and again, each wait is twice as long
-/// as the one before.
-const LONGEST: Duration = Duration::from_secs(5);
 
 /// Watches the interfaces of this network namespace.
 pub(super) struct Links {
@@ -43,21 +37,12 @@ pub(super) struct Links {
     listing: Pace,
 }
 
-/// When to do what reports require again and again.
-struct Pace {
-    due: Option<Instant>,
-    /// The last time.
-    last: Option<Instant>,
-    /// The last wait.
-    wait: Duration,
-}
-
 impl Links {
     /// Watches from now on.
     pub(super) fn new() -> Result<Self> {
         // SAFETY: `AsyncFd` owns the descriptor, which is never closed or replaced before it.
         let changes = unsafe { AsyncFd::register(Changes::new()?) }?;
-        let listing = Pace { due: None, last: None, wait: SETTLE };
+        let listing = Pace::default();
         Ok(Self { changes, known: known(interface::list()?), changed: HashSet::new(), settled: None, listing })
     }
 
@@ -74,7 +59,7 @@ impl Links {
                 return Ok(requested.iter().filter(|one| changed.contains(&one.name)).cloned().collect());
             }
             let readable = self.changes.readable();
-            let due = [self.settled, self.listing.due].into_iter().flatten().min();
+            let due = [self.settled, self.listing.due()].into_iter().flatten().min();
             let ready = match due {
                 Some(due) => timeout_at(due, readable).await.ok(),
                 None => Some(readable.await),
@@ -111,26 +96,6 @@ impl Links {
     }
 }
 
-impl Pace {
-    /// Plans the next time, unless one is planned.
-    fn plan(&mut self, now: Instant) {
-        if self.due.is_none() {
-            let is_busy = self.last.is_some_and(|last| now.duration_since(last) <= self.wait);
-            self.wait = if is_busy { (self.wait * 2).min(LONGEST) } else { SETTLE };
-            self.due = Some(now + self.wait);
-        }
-    }
-
-    /// Returns whether the time has come.
-    fn is_due(&mut self, now: Instant) -> bool {
-        let is_due = self.due.is_some_and(|due| due <= now);
-        if is_due {
-            (self.due, self.last) = (None, Some(now));
-        }
-        is_due
-    }
-}
-
 /// Records a report. Returns the names that have come or gone by it, and whether the interface has another controller.
 fn changed(known: &mut HashMap<u32, Known>, index: u32, now: Option<Known>) -> (Vec<String>, bool) {
     let before = match &now {
@@ -151,23 +116,6 @@ fn known(interfaces: Vec<interface::Interface>) -> HashMap<u32, Known> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn waits_become_longer_while_reports_are_lost() {
-        let begin = Instant::now();
-        let (mut pace, mut now, mut waits) = (Pace { due: None, last: None, wait: SETTLE }, begin, Vec::new());
-        for _ in 0..8 {
-            pace.plan(now);
-            pace.plan(now + SETTLE / 2);
-            let due = pace.due.unwrap();
-            assert!(!pace.is_due(due - Duration::from_millis(1)) && pace.is_due(due) && !pace.is_due(due));
-            waits.push((due - now).as_millis());
-            now = due + Duration::from_millis(1);
-        }
-        assert_eq!(waits, [200, 400, 800, 1600, 3200, 5000, 5000, 5000]);
-        pace.plan(now + LONGEST);
-        assert_eq!(pace.due, Some(now + LONGEST + SETTLE));
-    }
 
     #[test]
     fn names_that_come_go_and_move_are_changed_and_so_is_another_controller() {

@@ -17,6 +17,7 @@ mod memory;
 mod messages;
 mod minute;
 mod network;
+mod pace;
 mod rights;
 pub mod run;
 mod saver;

@@ -135,11 +135,9 @@ async fn follow(pins: &Path, file: &Path, force: bool, tables: RequestTables) ->
             }
             changed = network.changed() => {
                 changed.context("cannot watch the addresses of this host any more")?;
-                let followed;
-                (daemon, followed) = on_thread(daemon, Daemon::follow_network, &mut watchdog).await?;
-                if !followed {
-                    network.again(ROUTES / 10);
-                }
+                let found;
+                (daemon, found) = on_thread(daemon, Daemon::follow_network, &mut watchdog).await?;
+                network.looked(found, ROUTES / 10);
             }
             set = clock.set() => {
                 set.context("cannot watch the clock any more")?;

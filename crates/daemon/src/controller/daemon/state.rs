@@ -26,6 +26,7 @@ use super::{
     in_force::InForce,
     memory,
     messages::{allowed_ssh, failure, fetched_now, fleet_change, level, skipped_lines, text},
+    network::Followed,
     saver::load,
 };
 use crate::{
@@ -254,19 +255,20 @@ impl Daemon {
         }
     }
 
-    /// Has this host spare what its addresses, routes and name servers are by now. Returns whether it does: a command with the
-    /// lock can have looked before the change.
-    pub(super) fn follow_network(&mut self) -> bool {
+    /// Has this host spare what its addresses, routes and name servers are by now. A command with the lock can have looked
+    /// before the change.
+    pub(super) fn follow_network(&mut self) -> Followed {
         if !View::open(&self.pins).is_ok_and(|view| view.spares_others()) {
-            return true;
+            return Followed::Nothing;
         }
         if lock::is_locked(&self.pins) {
-            return false;
+            return Followed::Later;
         }
         // It renews what is spared.
         let outcome = Instance::open_in_force(&self.pins);
         memory::release();
-        outcome.is_ok() || matches!(outcome, Err(Error::NotAttached | Error::NotInForce))
+        let is_done = outcome.is_ok() || matches!(outcome, Err(Error::NotAttached | Error::NotInForce));
+        if is_done { Followed::Changed } else { Followed::Later }
     }
 
     /// Waits until work is due that was given up. Without any, waits forever.

@@ -92,7 +92,8 @@ impl Slots {
             return Ok(Some(*slot));
         }
         let slot = match *policy == Policy::FORCED {
-            true => Some(FORCED_ID),
+            // An older version may have put a limit there.
+            true => Some(FORCED_ID).filter(|slot| !self.taken.values().any(|taken| taken == slot)),
             false => self.free.pop(),
         };
         let Some(slot) = slot else { return Ok(None) };

@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use netlink_packet_core::NLM_F_DUMP;
 use netlink_packet_route::{
-    RouteNetlinkMessage,
+    AddressFamily, RouteNetlinkMessage,
     address::{AddressAttribute, AddressMessage},
     route::{RouteAddress, RouteAttribute, RouteMessage, RouteProtocol, RouteType, RouteVia},
 };
 use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::identity::source::Source;
 
-use super::{TRIES, exchange};
+use super::{TRIES, exchange_by};
 use crate::Error;
 
 /// What the addresses of interfaces tell.
@@ -26,9 +26,9 @@ pub struct Addresses {
 /// What the routes tell.
 #[derive(Debug, Default)]
 pub struct Routes {
-    /// The gateways of all routes in all tables.
+    /// The gateways of all unicast routes in all tables. Exceptions that ICMP messages cause are none.
     pub gateways: Vec<IpAddr>,
-    /// Networks that the kernel has learned to be on a link. A route that an operator set says nothing of that kind: it can
+    /// Networks that the kernel has learned to be on a link, also from a router's message. A route that an operator set says nothing of that kind: it can
     /// lead everything into a tunnel.
     pub networks: Vec<Prefix>,
 }
@@ -53,19 +53,24 @@ pub fn addresses() -> Result<Addresses, Error> {
 ///
 /// [`Error::Netlink`] if the kernel does not answer, or the routes change too fast or are too many.
 pub fn routes() -> Result<Routes, Error> {
-    let request = RouteNetlinkMessage::GetRoute(RouteMessage::default());
-    listed(&request, |answers| {
-        let mut gateways = Vec::new();
-        answers.routes.iter().for_each(|route| add(&route.attributes, &mut gateways));
-        gateways.sort_unstable();
-        gateways.dedup();
-        Routes { gateways, networks: answers.routes.iter().filter_map(on_link).collect() }
-    })
+    let mut found = Routes::default();
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let mut wanted = RouteMessage::default();
+        (wanted.header.address_family, wanted.header.kind) = (family, RouteType::Unicast);
+        listed(&RouteNetlinkMessage::GetRoute(wanted), |answers| {
+            answers.routes.iter().for_each(|route| add(&route.attributes, &mut found.gateways));
+            found.networks.extend(answers.routes.iter().filter_map(on_link));
+        })?;
+    }
+    found.gateways.sort_unstable();
+    found.gateways.dedup();
+    Ok(found)
 }
 
-fn listed<T>(request: &RouteNetlinkMessage, read: impl Fn(super::Answers) -> T) -> Result<T, Error> {
+/// Makes a request that the kernel checks strictly. Its list of routes then has only those that were asked for.
+fn listed<T>(request: &RouteNetlinkMessage, read: impl FnOnce(super::Answers) -> T) -> Result<T, Error> {
     for _ in 0..TRIES {
-        let answers = exchange(request.clone(), NLM_F_DUMP)?;
+        let answers = exchange_by(request.clone(), NLM_F_DUMP, true)?;
         if !answers.is_interrupted {
             return Ok(read(answers));
         }
@@ -159,6 +164,21 @@ mod tests {
             let gateway = u32::from_str_radix(route.split_whitespace().nth(2).unwrap(), 16).unwrap();
             let gateway = Ipv4Addr::from(gateway.to_ne_bytes());
             assert!(gateway.is_unspecified() || gateways.contains(&gateway.into()), "{gateway}");
+        }
+    }
+
+    /// The kernel lists local routes by default.
+    #[test]
+    fn only_unicast_routes_are_listed() {
+        for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+            let listed_of = |kind| {
+                let mut wanted = RouteMessage::default();
+                (wanted.header.address_family, wanted.header.kind) = (family, kind);
+                listed(&RouteNetlinkMessage::GetRoute(wanted), |answers| answers.routes).unwrap()
+            };
+            let kinds = |routes: Vec<RouteMessage>| routes.into_iter().map(|route| route.header.kind);
+            assert!(kinds(listed_of(RouteType::Unspec)).any(|kind| kind == RouteType::Local));
+            assert!(kinds(listed_of(RouteType::Unicast)).all(|kind| kind == RouteType::Unicast));
         }
     }
 

@@ -221,7 +221,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         },
         ipv6_prefix: control.ipv6_prefix,
         lists,
-        spared: Spared::read(tables)?,
+        spared: Spared::read(tables, &instance.attachments.list()?)?,
         malformed: if is_on(FEATURE_PASS_MALFORMED) { "pass" } else { "drop" },
         front: if is_on(FEATURE_FRONT) { Some(Front::read(tables, &cpus)?) } else { None },
         admission: Admission::read(tables, &control, &cpus, packets(Reason::NotAdmitted))?,

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::Result;
 use ratelimit_dataplane::{
+    attach::attachment::Attachment,
     spared::{
         place::PlaceRow,
         renew,
@@ -39,11 +40,16 @@ struct List {
 }
 
 impl Spared {
-    pub(super) fn read(tables: &Tables) -> Result<Self> {
+    pub(super) fn read(tables: &Tables, attachments: &[Attachment]) -> Result<Self> {
         let prefixes = renew::in_force(tables)?.iter().map(PlaceRow::from).collect();
         let (denies, lists) = (unapplied::of_denies(tables, false)?, unapplied::of_lists(tables, false)?);
-        let denies = denies.map(Found::all);
         let mut lines = Vec::new();
+        if renew::is_on(tables)?
+            && let Some(elsewhere) = renew::elsewhere(attachments)
+        {
+            let name = &elsewhere.name;
+            lines.push(format!("what is spared is not renewed: {name} is attached in another network namespace"));
+        }
         if let Some(denies) = &denies {
             lines.extend(denies.lines(SHOWN).map(|line| format!("deny {line}")));
         }

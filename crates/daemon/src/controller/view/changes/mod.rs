@@ -16,7 +16,7 @@ use std::{
 use anyhow::Result;
 use ratelimit_base::{
     notify::journal::{Level, say},
-    text::service::ServiceName,
+    text::{prefix::Prefix, service::ServiceName},
 };
 use ratelimit_common::identity::service::Service;
 use ratelimit_dataplane::{
@@ -136,7 +136,7 @@ impl Desk {
             }
             let existing = list::get(tables, target).map_err(|error| error.to_string())?;
             let plan = Plan::of(wanted, target, existing.as_ref())?;
-            force::check(tables, &plan.change).map_err(|error| error.to_string())?;
+            force::check(tables, &plan.change, &self.peers(visitor)).map_err(|error| error.to_string())?;
             Ok((plan, existing))
         });
         match planned {
@@ -248,7 +248,7 @@ impl Desk {
             }
         };
         let guard = ssh::Guard::of_visitor(&instance.tables, self.sessions(), connection(visitor))?;
-        let spared = force::check(&instance.tables, &change);
+        let spared = force::check(&instance.tables, &change, &self.peers(visitor));
         match spared.and_then(|()| instance.change(&change, &mut |_| {}, &|tables| guard.check(tables))) {
             Ok(_) => record(done, instance),
             // The next command puts it in force.
@@ -274,6 +274,11 @@ impl Desk {
     /// Returns the sessions that no change shuts out.
     fn sessions(&self) -> impl Iterator<Item = Session> + use<> {
         self.origin.session().into_iter().chain(ssh::sessions())
+    }
+
+    /// Returns the addresses of these sessions, and of the visitor.
+    fn peers(&self, visitor: &Visitor) -> Vec<Prefix> {
+        connection(visitor).into_iter().chain(self.sessions()).map(Session::prefix).collect()
     }
 }
 
