@@ -4,6 +4,8 @@
 //! (XDP support, from Linux 6.3). sysfs is not used, because it can show another network namespace. A library for
 //! ethtool's netlink would bring an asynchronous client for four questions.
 
+use std::path::Path;
+
 use ratelimit_dataplane::{
     Error,
     attach::occupant::Occupant,
@@ -62,6 +64,7 @@ pub(super) fn examine(
     all: &[Interface],
     interface: &Interface,
     ours: &Ours,
+    pins: &Path,
     as_root: &str,
 ) -> Result<Vec<Finding>, Error> {
     let driver = Ethtool::of(&interface.name)?;
@@ -88,7 +91,7 @@ pub(super) fn examine(
         None if is_covered => {}
         None => findings.push(native(&facts)),
     }
-    findings.extend(layers::examine(all, interface, ours));
+    findings.extend(layers::examine(all, interface, ours, pins));
     if !ours.attachments.is_empty() && !is_ours && !is_covered {
         let why = "Other interfaces are attached. Packets that arrive here are not limited.";
         findings.push(Finding::note(Check::Interface, "ratelimit is not attached here", why).fixed_by(facts.attach()));

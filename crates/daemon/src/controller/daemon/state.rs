@@ -316,13 +316,13 @@ impl Daemon {
         let listed = &self.in_force.interfaces;
         match appear::attach_again(&self.pins, interface, listed, is_awaited, &protected, &mut self.daemon_lock) {
             Ok(Appeared::Attached { allowed, made_room }) => {
-                let above = made_room.iter().map(|upper| format!("{upper} above it detached"));
+                let others = made_room.iter().map(|other| format!("{} detached: {}", other.name, other.why));
                 let allowed = allowed.iter().map(|peer| allowed_ssh(peer));
                 let notices = joined_packets::notices(slice::from_ref(name));
-                let more: String = above.chain(allowed).chain(notices).map(|text| format!("; {text}")).collect();
+                let more: String = others.chain(allowed).chain(notices).map(|text| format!("; {text}")).collect();
                 say(Level::Info, &format!("{name}: {how}, attached{more}"));
                 self.in_force.stop_waiting(name);
-                made_room.iter().for_each(|upper| self.in_force.leave_off(upper));
+                made_room.iter().for_each(|other| self.in_force.leave_off(&other.name));
             }
             Ok(Appeared::Already) => self.in_force.stop_waiting(name),
             Ok(Appeared::LeftOff { left_off, was_attached }) => {
