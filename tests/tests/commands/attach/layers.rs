@@ -281,10 +281,15 @@ fn pins_elsewhere_are_known_as_own_and_covered_pins_are_said() {
     for words in ["status", "limit list", "detach --all", "deny list"] {
         let line = ratelimit.fails(&format!("{words} --pins {pins}"));
         let expected = format!(
-            "ratelimit: {pins}: no instance can be seen, but eth0 has ratelimit: a file system is mounted over {shown}, and hides what was pinned there: run `umount {shown}`, then try again; until then, the limits stay"
+            "ratelimit: {pins}: no instance can be seen, but eth0 has ratelimit: a file system is mounted over {shown}, and hides what was pinned there; it is empty: `umount {shown}` removes it; then try again; until then, the limits stay"
         );
         assert_eq!(line, expected, "{words}");
     }
+    // Pins of others would end with it.
+    run(&["mkdir", &format!("{shown}/tool")]);
+    let line = ratelimit.fails(&format!("status --pins {pins}"));
+    assert!(line.contains("; it holds pins of others (tool), which `umount "), "{line}");
+    run(&["rmdir", &format!("{shown}/tool")]);
     let doctor = ratelimit.run(&format!("doctor --pins {pins}")).stdout;
     assert!(doctor.contains(&format!("a file system is mounted over {shown}")), "{doctor}");
     run(&["umount", &shown]);
