@@ -85,6 +85,15 @@ impl<'a> Stack<'a> {
         self.below.get(&upper).is_some_and(|below| below.contains(&lower))
     }
 
+    /// Returns whether packets of an interface pass one of these, before or afterwards, or it is one of these.
+    #[must_use]
+    pub fn is_related(&self, index: u32, others: &BTreeSet<u32>) -> bool {
+        let is_any = |related: &HashMap<u32, BTreeSet<u32>>| {
+            related.get(&index).is_some_and(|related| !related.is_disjoint(others))
+        };
+        others.contains(&index) || is_any(&self.below) || is_any(&self.above)
+    }
+
     /// Returns the interfaces below `upper` from which packets come that pass none of `attached`. Nothing below these is
     /// attached.
     #[must_use]
@@ -216,6 +225,13 @@ pub(crate) mod tests {
         assert_eq!(names(stack.above(2).collect()), ["bond0", "br0", "br0.7", "mv0"]);
         let bare = |attached: &[u32]| names(stack.bare(7, &attached.iter().copied().collect()));
         assert_eq!((bare(&[2]), bare(&[2, 3]), bare(&[8])), (vec!["eth1"], vec![], vec!["br0.7"]));
+        let related = |moved: &[u32]| {
+            let moved = moved.iter().copied().collect();
+            names(all.iter().filter(|one| stack.is_related(one.index, &moved)).collect())
+        };
+        // A member of the bond, and an interface of its own.
+        assert_eq!(related(&[2]), ["eth0", "bond0", "br0", "br0.7", "mv0"]);
+        assert!(related(&[8]) == ["eth2"] && related(&[9]).is_empty());
         let above = |index: usize| names(directly_above(&all, &all[index]).collect());
         assert_eq!([above(0), above(2), above(3), above(4)], [["bond0"], ["br0"], ["br0.7"], ["mv0"]]);
         assert!(above(5).is_empty() && above(6).is_empty());

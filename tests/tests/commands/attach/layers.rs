@@ -236,6 +236,37 @@ fn a_port_that_joins_takes_no_bridge_off_whose_other_ports_are_unlisted() {
 }
 
 #[test]
+fn what_was_left_off_is_tried_again_after_a_failure_and_strangers_that_move_change_nothing() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    bridged(&sandbox);
+    sandbox.add_link("vnet0", "far0");
+    sandbox.ip("link set vnet0 master br0");
+    ratelimit.ok("attach vnet0 --pins /sys/fs/bpf/other");
+    folder.write(
+        "interfaces = [\"br0\", \"vnet0\"]\n[interface.br0]\nmode = \"generic\"\n[default]\npackets = \"10/d\"\n",
+    );
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    let line = daemon.line();
+    let is_left_off = line.contains("; vnet0 is not attached: it is below br0");
+    assert!(line.contains("; attached to br0;") && is_left_off, "{line}");
+    sandbox.ip("link set eth0 nomaster");
+    let line = daemon.line();
+    let begin = "ratelimit: vnet0: no other interface keeps it off any more, but not limited: vnet0 ";
+    assert!(line.starts_with(begin), "{line}");
+    // The bridge stays, and the failure is not told again.
+    assert_eq!(attached(&ratelimit), ["br0"]);
+    sandbox.ip("link add br9 type bridge");
+    sandbox.ip("link set eth0 master br9");
+    ratelimit.ok("detach --all --pins /sys/fs/bpf/other");
+    let line = daemon.line();
+    assert!(line.starts_with("ratelimit: vnet0: no other interface keeps it off any more, attached; br0 "), "{line}");
+    assert_eq!(attached(&ratelimit), ["vnet0"]);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn doctor_says_which_of_two_interfaces_to_keep() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);

@@ -8,6 +8,7 @@ use ratelimit_dataplane::{
     Error, Instance,
     attach::{
         attachment::{Attachment, Mode},
+        refusal,
         twice::Twice,
     },
     instance::daemon_lock::DaemonLock,
@@ -105,6 +106,12 @@ pub fn attach_again(
             && Twice::of(&stack, &wanted.name, &other.name).is_some()
     };
     let mode = wanted.mode.or(is_generic.then_some(Mode::Generic));
+    // Nothing is detached for one that would be refused.
+    if attachments.iter().any(makes_room)
+        && let Some(refused) = stack.named(&wanted.name).and_then(|one| refusal::refusal(pins, &all, one, mode))
+    {
+        return Err(refused.into());
+    }
     let requested = vec![RequestedInterface { name: wanted.name.clone(), mode, shadow }];
     let mut attach = || {
         if is_first {

@@ -16,6 +16,7 @@ use ratelimit_base::notify::{
 };
 use ratelimit_dataplane::{
     Error,
+    attach::attachment::Attachment,
     debts::Saved,
     instance::{Instance, daemon_lock::DaemonLock, lock, read_only::View, segments},
     sys::joined_packets,
@@ -334,13 +335,21 @@ impl Daemon {
             }
             Ok(Appeared::No) => {}
             Err(error) => {
-                let text = format!("{name}: {how}, but not limited: {error:#}");
-                say(Level::Error, &text);
+                let is_on = |attachment: &Attachment| attachment.is_on(name);
+                let is_attached = View::attachments_in(&self.pins).is_ok_and(|all| all.iter().any(is_on));
+                let text = if is_attached {
+                    format!("{name}: stays attached, but what is above and below it was not looked at: {error:#}")
+                } else {
+                    format!("{name}: {how}, but not limited: {error:#}")
+                };
+                let is_new = self.in_force.fail(name, &text);
+                if is_new {
+                    say(Level::Error, &text);
+                }
                 if is_locked(&error) {
                     self.late.interfaces.push(interface.clone());
                     self.late.due = Some(Instant::now() + AGAIN);
-                } else {
-                    self.in_force.stop_waiting_for_room(name);
+                } else if is_new {
                     self.metrics.record_reload(false);
                     service_manager::ready(&text);
                 }
