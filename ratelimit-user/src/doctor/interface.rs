@@ -4,12 +4,14 @@
 //! (XDP support, from Linux 6.3). sysfs is not used, because it can show another network namespace. A library for
 //! ethtool's netlink would bring an asynchronous client for four questions.
 
+use std::path::Path;
+
 use ratelimit_dataplane::{
     Error,
     attach::occupant::Occupant,
     readings::gauges,
     sys::{
-        drivers::{self, Refusal},
+        drivers::{self, Queues, Refusal},
         ethtool::{Channels, Ethtool, Feature},
         features,
         interface::{Attached, Interface, Program},
@@ -62,6 +64,7 @@ pub(super) fn examine(
     all: &[Interface],
     interface: &Interface,
     ours: &Ours,
+    pins: &Path,
     as_root: &str,
 ) -> Result<Vec<Finding>, Error> {
     let driver = Ethtool::of(&interface.name)?;
@@ -88,7 +91,7 @@ pub(super) fn examine(
         None if is_covered => {}
         None => findings.push(native(&facts)),
     }
-    findings.extend(layers::examine(all, interface, ours));
+    findings.extend(layers::examine(all, interface, ours, pins));
     if !ours.attachments.is_empty() && !is_ours && !is_covered {
         let why = "Other interfaces are attached. Packets that arrive here are not limited.";
         findings.push(Finding::note(Check::Interface, "ratelimit is not attached here", why).fixed_by(facts.attach()));
@@ -278,13 +281,17 @@ fn queues(facts: &Facts<'_>, channels: Option<Channels>, cpus: u32) -> Finding {
     let (now, possible) = channels.totals();
     // More queues than that, and the driver refuses a native program at the next attach.
     let driver = drivers::of(&facts.driver);
-    let accepted = driver.map_or(possible, |driver| driver.most_queues(possible));
+    let accepted = driver.map_or(possible, |driver| driver.most_queues(&channels));
     let most = accepted.min(cpus);
     let what = format!("{} for {}", count(u64::from(now), "receive queue"), count(u64::from(cpus), "CPU"));
     if now >= cpus {
         return Finding::ok(Check::Queues, &what);
     }
     let why = format!("One CPU empties each queue. So at most {now} of {cpus} CPUs handle a flood.");
+    if facts.mode.is_some() && driver.is_some_and(|driver| driver.queues == Queues::Combined) {
+        let what = format!("{what}, and the driver ({}) may refuse more while a program is attached", facts.driver);
+        return Finding::note(Check::Queues, &what, &why);
+    }
     if most <= now && accepted < possible {
         let what = format!("{what}, and the driver ({}) accepts native XDP with no more", facts.driver);
         return Finding::note(Check::Queues, &what, &why);
@@ -362,7 +369,7 @@ mod tests {
     #[test]
     fn combined_queues_count() {
         let of = |combined, cpus| {
-            let channels = Channels { receiving: (0, 0), combined, sends_apart: false };
+            let channels = Channels { receiving: (0, 0), sending: (0, 0), combined };
             brief(Some(queues(&facts("ixgbe", Some(ALL), None), Some(channels), cpus))).unwrap()
         };
         assert_eq!(of((8, 64), 8), (Severity::Ok, None));
@@ -374,16 +381,25 @@ mod tests {
     #[test]
     fn no_more_queues_are_advised_than_a_driver_accepts() {
         let of = |driver, now, most| {
-            let channels = Channels { receiving: (0, 0), combined: (now, most), sends_apart: false };
+            let channels = Channels { receiving: (0, 0), sending: (0, 0), combined: (now, most) };
             brief(Some(queues(&facts(driver, Some(ALL), None), Some(channels), 8))).unwrap()
         };
         assert_eq!(of("ena", 2, 8), (Severity::Warning, Some("ethtool -L eth0 combined 4".to_owned())));
         assert_eq!(of("ena", 4, 8), (Severity::Note, None));
         assert_eq!(of("ena", 4, 32), (Severity::Warning, Some("ethtool -L eth0 combined 8".to_owned())));
         assert_eq!(of("virtio_net", 4, 8), (Severity::Warning, Some("ethtool -L eth0 combined 8".to_owned())));
-        let gve = Channels { receiving: (2, 16), combined: (0, 0), sends_apart: true };
+        let gve = Channels { receiving: (2, 16), sending: (2, 16), combined: (0, 0) };
         let found = brief(Some(queues(&facts("gve", Some(ALL), None), Some(gve), 16))).unwrap();
         assert_eq!(found, (Severity::Warning, Some("ethtool -L eth0 rx 8 tx 8".to_owned())));
+        let bnxt = |receiving, combined, mode| {
+            let channels = Channels { receiving, sending: receiving, combined };
+            brief(Some(queues(&facts("bnxt_en", Some(ALL), mode), Some(channels), 8))).unwrap()
+        };
+        let separate = Some("ethtool -L eth0 rx 0 tx 0 combined 8".to_owned());
+        assert_eq!(bnxt((2, 37), (0, 74), None), (Severity::Warning, separate));
+        let combined = Some("ethtool -L eth0 combined 8".to_owned());
+        assert_eq!(bnxt((0, 37), (2, 74), None), (Severity::Warning, combined));
+        assert_eq!(bnxt((0, 37), (2, 74), Some(Attached::Native)), (Severity::Note, None));
     }
 
     #[test]

@@ -1,44 +1,61 @@
 //! Checks of the interfaces above and below one: which of them to attach.
 
-use ratelimit_dataplane::{attach::twice::Twice, sys::interface::Interface};
+use std::path::Path;
+
+use ratelimit_dataplane::{
+    attach::twice::Twice,
+    sys::{interface::Interface, layers::Stack},
+};
 
 use super::{
+    arguments::of_pins,
     finding::{Check, Finding},
     instance::Ours,
 };
 
 /// Returns the findings about attached interfaces that the same packets pass.
-pub(super) fn examine(all: &[Interface], interface: &Interface, ours: &Ours) -> Vec<Finding> {
+pub(super) fn examine(all: &[Interface], interface: &Interface, ours: &Ours, pins: &Path) -> Vec<Finding> {
     let is_attached = ours.has(interface);
-    related(all, interface, ours).map(|twice| finding(&twice, is_attached)).collect()
+    let is_shadow = |name: &str| ours.attachments.iter().any(|one| one.is_on(name) && one.is_shadow());
+    related(all, interface, ours).iter().map(|twice| finding(twice, is_attached, &is_shadow, pins)).collect()
 }
 
 /// Returns whether an attached interface limits packets of this one.
 pub(super) fn is_covered(all: &[Interface], interface: &Interface, ours: &Ours) -> bool {
-    related(all, interface, ours).next().is_some()
+    !related(all, interface, ours).is_empty()
 }
 
-fn related<'a>(all: &'a [Interface], interface: &'a Interface, ours: &'a Ours) -> impl Iterator<Item = Twice> {
-    let attached = all.iter().filter(|other| other.index != interface.index && ours.has(other));
-    attached.filter_map(|other| Twice::of(all, &interface.name, &other.name))
+fn related(all: &[Interface], interface: &Interface, ours: &Ours) -> Vec<Twice> {
+    let stack = Stack::of(all);
+    let others = stack.below(interface.index).chain(stack.above(interface.index)).filter(|other| ours.has(other));
+    let mut found: Vec<_> = others.filter_map(|other| Twice::of(&stack, &interface.name, &other.name)).collect();
+    let is_attached = |name: &String| stack.named(name).is_some_and(|other| ours.has(other));
+    found.iter_mut().for_each(|twice| twice.beside.retain(|name| !is_attached(name)));
+    found
 }
 
-/// `is_attached` tells whether the interface is attached beside the other one.
-fn finding(twice: &Twice, is_attached: bool) -> Finding {
+/// `is_attached` tells whether the interface is attached beside the other one, and `is_shadow` which ones are in shadow.
+fn finding(twice: &Twice, is_attached: bool, is_shadow: &dyn Fn(&str) -> bool, pins: &Path) -> Finding {
     let (name, other) = (&twice.name, &twice.other);
     if is_attached {
         let (upper, lower) = if twice.is_above { (name, other) } else { (other, name) };
         let what = format!("{twice}, and both are attached");
         let why = "Packets through both are charged twice. So a source gets about half of its limit.";
-        if twice.beside.is_empty() {
-            return Finding::warning(Check::Interface, &what, why).fixed_by(format!("ratelimit detach {upper}"));
-        }
-        // Neither interface alone sees everything.
-        let beside = twice.beside.join(", ");
-        let why = format!(
-            "{why} Keep {lower}, and attach {beside} instead of {upper}. Or keep {upper}, which does not limit what it forwards."
-        );
-        return Finding::warning(Check::Interface, &what, &why);
+        let keeps_upper = twice.prefers_upper(is_shadow(upper), is_shadow(lower));
+        let more = match &*twice.beside {
+            _ if is_shadow(lower) != is_shadow(upper) => {
+                format!(" Keep {}: the other one is in shadow.", if keeps_upper { upper } else { lower })
+            }
+            _ if twice.is_bond => format!(" Keep {upper}, which receives what any of its members does."),
+            [] => String::new(),
+            beside => format!(
+                " Keep {upper}: without it, packets that arrive on {} are not limited. Or attach these instead of {upper}, to limit also what it forwards.",
+                beside.join(", ")
+            ),
+        };
+        let detached = if keeps_upper { lower } else { upper };
+        return Finding::warning(Check::Interface, &what, &format!("{why}{more}"))
+            .fixed_by(format!("ratelimit detach {detached}{}", of_pins(pins)));
     }
     if twice.is_above {
         let why = "Packets that come from there are limited. Packets from other interfaces below this one are not, unless these are attached too.";

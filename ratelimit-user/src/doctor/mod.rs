@@ -58,7 +58,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let chosen = choose(&all, names, &ours, &mut findings);
     let window = Window::measure(&chosen, running, &ours)?;
     for interface in &chosen {
-        findings.extend(interface::examine(&all, interface, &ours, &as_root)?);
+        findings.extend(interface::examine(&all, interface, &ours, pins, &as_root)?);
         findings.extend(link_type::examine(interface, &ours).map(|finding| finding.on(&interface.name)));
         findings.extend(traffic::losses(interface, &window)?);
     }

@@ -14,7 +14,8 @@ pub fn not_attached(pins: &Path) -> Error {
         |it: &interface::Interface| it.program.is_some_and(|on| Occupant::of(it, on).is_covered_instance());
     match all.iter().find(|interface| is_covered(interface)) {
         Some(interface) => {
-            PinsError::Covered { path: pins.to_owned(), interface: interface.name.clone(), mount }.into()
+            let (path, uncover) = (pins.to_owned(), mounts::uncover(&mount));
+            PinsError::Covered { path, interface: interface.name.clone(), mount, uncover }.into()
         }
         None => Error::NotAttached,
     }

@@ -2,6 +2,7 @@
 
 pub mod attachment;
 pub mod carried;
+pub mod chosen;
 pub mod covered;
 pub mod foreign_program;
 mod how;

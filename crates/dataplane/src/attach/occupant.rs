@@ -112,9 +112,9 @@ impl Occupant {
             (None, LinkHolder::Pin(pin)) => format!("`rm {}` removes it", escaped(&pin.display().to_string())),
             (None, LinkHolder::Process(holder)) => format!("{holder} holds it until it ends"),
             (None, LinkHolder::Covered(folder)) => {
-                let folder = folder.display();
+                let (shown, uncover) = (folder.display(), mounts::uncover(folder));
                 format!(
-                    "its pin is hidden below what is mounted over {folder} (`umount {folder}` shows it), or a process that is not visible here holds it"
+                    "a process that is not visible here holds it, or its pin is hidden below what is mounted over {shown}; {uncover}"
                 )
             }
             (None, LinkHolder::Unknown) => "the tool that has attached it removes it".to_owned(),

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::pins::mounts::Uncover;
+
 /// Why a folder cannot hold the pins.
 #[derive(Debug, thiserror::Error)]
 pub enum PinsError {
@@ -15,7 +17,7 @@ pub enum PinsError {
     },
     /// An interface carries the program, but something is mounted over a BPF file system that may have the pins.
     #[error(
-        "{}: no instance can be seen, but {interface} has ratelimit: a file system is mounted over {mount}, and hides what was pinned there: run `umount {mount}`, then try again; until then, the limits stay", .path.display(), mount = .mount.display()
+        "{}: no instance can be seen, but {interface} has ratelimit: a file system is mounted over {mount}, and hides what was pinned there; {uncover}; then try again; until then, the limits stay", .path.display(), mount = .mount.display()
     )]
     Covered {
         /// The folder of the pins.
@@ -24,6 +26,8 @@ pub enum PinsError {
         interface: String,
         /// Where it is mounted.
         mount: PathBuf,
+        /// How to see what it hides.
+        uncover: Uncover,
     },
     /// It can never hold pins.
     #[error("--pins {}: give a folder right below a BPF file system by its full path, such as /sys/fs/bpf/ratelimit", .0.display())]

@@ -1,12 +1,23 @@
 //! Where BPF file systems are mounted, and what is mounted over one of them.
 
 use std::{
-    fs,
+    fmt, fs,
     path::{Path, PathBuf},
 };
 
+use ratelimit_base::text::excerpt::escaped;
+
 /// The mounts of this process (proc(5)).
 const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// Where to move what covers pins.
+const MOVED: &str = "/run/bpf-moved";
+
+/// How many names a message has.
+const SHOWN: usize = 3;
+
+/// What the kernel itself pins in each BPF file system (kernel/bpf/preload).
+const OF_KERNEL: [&str; 2] = ["maps.debug", "progs.debug"];
 
 /// The kind of the BPF file system.
 const BPF: &str = "bpf";
@@ -40,6 +51,48 @@ pub fn covered() -> Option<PathBuf> {
     let all = all();
     let covers = |mount: &&Mount| is_on_bpf(&all, mount);
     all.iter().find(covers).map(|mount| mount.folder.clone())
+}
+
+/// Returns the command that shows what lies below what is mounted over a folder. What covers it may have pins of others,
+/// which end with the last mount of their file system. So it is unmounted only if it is empty, or has another mount.
+/// `mount --move` would do, but the kernel refuses it below a shared mount, as systemd makes them.
+#[must_use]
+pub fn uncover(folder: &Path) -> Uncover {
+    let mut names: Vec<String> = match fs::read_dir(folder) {
+        Ok(entries) => {
+            let names = entries.flatten().map(|entry| escaped(&entry.file_name().to_string_lossy()));
+            names.filter(|name| !OF_KERNEL.contains(&name.as_str())).collect()
+        }
+        // Nobody knows what is there.
+        Err(_) => vec!["what this user may not see".to_owned()],
+    };
+    names.sort();
+    let count = names.len();
+    names.truncate(SHOWN);
+    let further = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
+    Uncover { folder: folder.to_owned(), holds: format!("{}{further}", names.join(", ")) }
+}
+
+/// How to see what lies below a mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Uncover {
+    folder: PathBuf,
+    /// What is mounted over it, by name. Empty if that is nothing.
+    holds: String,
+}
+
+impl fmt::Display for Uncover {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let folder = self.folder.display();
+        if self.holds.is_empty() {
+            return write!(out, "it is empty: `umount {folder}` removes it");
+        }
+        write!(
+            out,
+            "it holds pins of others ({}), which `umount {folder}` alone would end: move it with `mkdir -p {MOVED} && mount --bind {folder} {MOVED} && umount {folder}`",
+            self.holds
+        )
+    }
 }
 
 fn all() -> Vec<Mount> {
@@ -94,5 +147,24 @@ mod tests {
             of("44 22 0:40 / /run/a rw - bpf bpf rw\n45 44 0:41 / /run/a rw - bpf bpf rw\n", "/run/a/x"),
             Some("/run/a".to_owned())
         );
+    }
+
+    #[test]
+    fn what_covers_pins_is_unmounted_only_if_it_is_empty() {
+        let folder = std::env::temp_dir().join(format!("ratelimit-uncover-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let shown = folder.display();
+        fs::create_dir(folder.join(OF_KERNEL[0])).unwrap();
+        assert_eq!(uncover(&folder).to_string(), format!("it is empty: `umount {shown}` removes it"));
+        for name in ["tool", "b", "c", "d"] {
+            fs::create_dir(folder.join(name)).unwrap();
+        }
+        let text = uncover(&folder).to_string();
+        let begin = format!("it holds pins of others (b, c, d and 1 more), which `umount {shown}` alone would end: ");
+        let advice = format!("move it with `mkdir -p {MOVED} && mount --bind {shown} {MOVED} && umount {shown}`");
+        assert_eq!(text, begin + &advice);
+        fs::remove_dir_all(&folder).unwrap();
+        // It may have anything.
+        assert!(uncover(&folder).to_string().contains("(what this user may not see)"));
     }
 }

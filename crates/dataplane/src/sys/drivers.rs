@@ -32,8 +32,10 @@ pub struct Driver {
 pub enum Queues {
     /// All.
     All,
-    /// At most half of the most possible ones, because each needs one that sends.
+    /// At most half of the most possible ones, because each needs one that sends. If others send, as many of both.
     Half,
+    /// Only those that also send. With a program, each needs one more that sends.
+    Combined,
 }
 
 const NONE: &[&str] = &[];
@@ -42,7 +44,7 @@ const JOINING: &[&str] = &["rx-lro", "rx-gro-hw"];
 
 /// The known drivers, sorted by name.
 pub const DRIVERS: &[Driver] = &[
-    Driver::new("bnxt_en", "broadcom/bnxt/bnxt_xdp.c, `bnxt_xdp_set`").resetting(),
+    Driver::new("bnxt_en", "broadcom/bnxt/bnxt_xdp.c, `bnxt_xdp_set`").combined().resetting(),
     Driver::without("e1000e", "intel/e1000e/netdev.c"),
     Driver::new("ena", "amazon/ena/ena_xdp.c, `ena_xdp_set`").mtu(3_498).half().resetting(),
     Driver::new("gve", "google/gve/gve_main.c, `verify_xdp_configuration`")
@@ -98,17 +100,24 @@ impl Driver {
         Self { queues: Queues::Half, ..self }
     }
 
+    const fn combined(self) -> Self {
+        Self { queues: Queues::Combined, ..self }
+    }
+
     const fn resetting(self) -> Self {
         Self { resets: true, ..self }
     }
 
-    /// Returns the most receive queues with which the driver accepts a program, of the most possible ones. One is always
+    /// Returns the most receive queues with which the driver accepts a program, as far as that is known. One is always
     /// left, although the driver then refuses.
     #[must_use]
-    pub fn most_queues(&self, most: u32) -> u32 {
+    pub fn most_queues(&self, channels: &Channels) -> u32 {
+        let (_, most) = channels.totals();
         match self.queues {
             Queues::All => most,
+            Queues::Half if channels.sends_apart() => (most.min(channels.sending.1) / 2).max(1),
             Queues::Half => (most / 2).max(1),
+            Queues::Combined => (channels.combined.1 / 2).max(1),
         }
     }
 
@@ -131,13 +140,33 @@ impl Driver {
             return Some(Refusal { why, fix: Some(format!("ethtool -K {interface} {offload} off")) });
         }
         let channels = channels?;
-        let (now, most) = channels.totals();
-        let accepted = self.most_queues(most);
-        if self.queues == Queues::Half && (now > accepted || most < 2) {
-            let why = format!("its driver ({name}) accepts native XDP with half of its {most} queues, and has {now}");
-            return Some(Refusal { why, fix: (most >= 2).then(|| channels.command(interface, accepted, Some(self))) });
-        }
-        None
+        let ((now, most), accepted) = (channels.totals(), self.most_queues(&channels));
+        let (receiving, sending) = (channels.receiving.0, channels.sending.0);
+        let (why, can) = match self.queues {
+            Queues::Half if now > accepted || most < 2 => (
+                format!("its driver ({name}) accepts native XDP with half of its {most} queues, and has {now}"),
+                most >= 2,
+            ),
+            Queues::Half if channels.sends_apart() && receiving != sending => {
+                let apart = format!("and {receiving} receive while {sending} send");
+                (
+                    format!(
+                        "its driver ({name}) accepts native XDP with as many sending queues as receiving ones, {apart}"
+                    ),
+                    true,
+                )
+            }
+            Queues::Combined if receiving != 0 => {
+                let can = channels.combined.1 != 0;
+                (
+                    format!("its driver ({name}) accepts native XDP only with combined queues, and has separate ones"),
+                    can,
+                )
+            }
+            _ => return None,
+        };
+        let fix = || channels.command(interface, now.min(accepted), Some(self));
+        Some(Refusal { why, fix: can.then(fix) })
     }
 }
 
@@ -157,14 +186,22 @@ impl Channels {
         (self.receiving.0 + self.combined.0, self.receiving.1.max(self.combined.1))
     }
 
+    /// Returns whether queues of their own send.
+    #[must_use]
+    pub fn sends_apart(&self) -> bool {
+        self.sending.0 != 0
+    }
+
     /// Returns the command that sets the number of receive queues. A driver that accepts half of them wants as many that
-    /// send.
+    /// send. One that wants combined queues has no separate ones beside them.
     #[must_use]
     pub fn command(&self, interface: &str, queues: u32, driver: Option<&Driver>) -> String {
-        let is_paired = driver.is_some_and(|driver| driver.queues == Queues::Half) && self.sends_apart;
+        let is_paired = driver.is_some_and(|driver| driver.queues == Queues::Half) && self.sends_apart();
+        let is_separate = driver.is_some_and(|driver| driver.queues == Queues::Combined) && self.receiving.0 != 0;
         match (self.combined.1, is_paired) {
             (0, false) => format!("ethtool -L {interface} rx {queues}"),
             (0, true) => format!("ethtool -L {interface} rx {queues} tx {queues}"),
+            _ if is_separate => format!("ethtool -L {interface} rx 0 tx 0 combined {queues}"),
             _ => format!("ethtool -L {interface} combined {queues}"),
         }
     }
@@ -190,7 +227,7 @@ mod tests {
     use super::*;
 
     fn channels(receiving: (u32, u32), combined: (u32, u32)) -> Option<Channels> {
-        Some(Channels { receiving, combined, sends_apart: receiving.1 != 0 })
+        Some(Channels { receiving, combined, sending: receiving })
     }
 
     fn fix(name: &str, mtu: u32, channels: Option<Channels>, on: &str) -> Option<String> {
@@ -211,6 +248,17 @@ mod tests {
         );
         assert_eq!(fix("hv_netvsc", 1_500, None, "rx-lro").as_deref(), Some("ethtool -K eth0 rx-lro off"));
         assert_eq!(fix("virtio_net", 9_000, channels((0, 0), (8, 8)), "rx-gro-hw"), None);
+        let apart = |receiving, sending| Some(Channels { receiving, sending, combined: (0, 0) });
+        let gve = |receiving, sending| fix("gve", 1_460, apart(receiving, sending), "");
+        assert_eq!(gve((4, 16), (8, 16)).as_deref(), Some("ethtool -L eth0 rx 4 tx 4"));
+        assert_eq!(gve((8, 16), (4, 16)).as_deref(), Some("ethtool -L eth0 rx 8 tx 8"));
+        assert_eq!(gve((8, 32), (8, 8)).as_deref(), Some("ethtool -L eth0 rx 4 tx 4"));
+        assert_eq!(gve((4, 16), (4, 16)), None);
+        let separate = Some(Channels { receiving: (8, 37), sending: (8, 37), combined: (0, 74) });
+        assert_eq!(fix("bnxt_en", 1_500, separate, "").as_deref(), Some("ethtool -L eth0 rx 0 tx 0 combined 8"));
+        let few = Some(Channels { combined: (0, 8), ..separate.unwrap() });
+        assert_eq!(fix("bnxt_en", 1_500, few, "").as_deref(), Some("ethtool -L eth0 rx 0 tx 0 combined 4"));
+        assert_eq!(fix("bnxt_en", 1_500, channels((0, 0), (8, 8)), ""), None);
         // With one queue, nothing helps.
         let single = of("ena").unwrap().refusal("eth0", 1_500, channels((0, 0), (1, 1)), |_| false).unwrap();
         assert_eq!(single.fix, None);
@@ -244,7 +292,11 @@ mod tests {
         }
         let mtu = driver.most_mtu.map_or_else(|| "any".to_owned(), |most| format!("up to {most}"));
         let offloads: Vec<String> = driver.refuses_offloads.iter().map(|offload| format!("`{offload}`")).collect();
-        let queues = if driver.queues == Queues::Half { "at most half" } else { "any" };
+        let queues = match driver.queues {
+            Queues::All => "any",
+            Queues::Half => "at most half",
+            Queues::Combined => "combined ones",
+        };
         let resets = if driver.resets { "yes" } else { "no" };
         format!("| `{name}` | {mtu} | {} | {queues} | {resets} | {source} |", offloads.join(", "))
     }

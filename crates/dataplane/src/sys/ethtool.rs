@@ -36,8 +36,8 @@ pub struct Channels {
     pub receiving: (u32, u32),
     /// Queues that receive and send, and the most possible.
     pub combined: (u32, u32),
-    /// Whether there are queues that only send.
-    pub sends_apart: bool,
+    /// Queues that only send, and the most possible.
+    pub sending: (u32, u32),
 }
 
 /// Descriptors in each receive queue.
@@ -87,9 +87,9 @@ impl Ethtool {
     pub fn channels(&self) -> Option<Channels> {
         let mut answer = [0; 9];
         self.ask(GET_CHANNELS, &mut answer).ok()?;
-        let [_, most_receiving, _, _, most_combined, receiving, sending, _, combined] = answer;
-        let (receiving, combined) = ((receiving, most_receiving), (combined, most_combined));
-        Some(Channels { receiving, combined, sends_apart: sending != 0 })
+        let [_, most_receiving, most_sending, _, most_combined, receiving, sending, _, combined] = answer;
+        let (receiving, sending) = ((receiving, most_receiving), (sending, most_sending));
+        Some(Channels { receiving, sending, combined: (combined, most_combined) })
     }
 
     /// Returns the rings of its receive queues, if the driver says them.

@@ -2,7 +2,7 @@
 //!
 //! Two relations matter, and they differ:
 //!
-//! - [`below`]: a packet that a program on the upper interface sees has passed a program on the lower one before, with
+//! - [`Stack::below`]: a packet that a program on the upper interface sees has passed a program on the lower one before, with
 //!   the same source. So both would charge it. A tunnel is no such interface: its inner packets have other sources. Nor
 //!   is a VRF or Open vSwitch, whose own interface receives nothing from its ports.
 //! - [`directly_above`]: the kernel refuses a program on an interface while one of these has a program
@@ -10,25 +10,116 @@
 //!
 //! Interfaces of other network namespaces cannot be seen.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use netlink_packet_route::link::InfoKind;
 
 use super::interface::Interface;
 
-/// Returns the interfaces of this namespace that every packet of `upper` may have passed, with the same source.
-#[must_use]
-pub fn below<'a>(all: &'a [Interface], upper: &Interface) -> Vec<&'a Interface> {
-    let (mut found, mut seen, mut next) = (Vec::new(), BTreeSet::from([upper.index]), vec![upper]);
-    while let Some(upper) = next.pop() {
-        for lower in all.iter().filter(|lower| passes(lower, upper)) {
-            if seen.insert(lower.index) {
-                found.push(lower);
-                next.push(lower);
+/// What is above and below each interface of this namespace.
+#[derive(Debug)]
+pub struct Stack<'a> {
+    by_name: HashMap<&'a str, &'a Interface>,
+    by_index: HashMap<u32, &'a Interface>,
+    /// The interfaces directly below one, from which its packets come as they are.
+    directly_below: HashMap<u32, Vec<u32>>,
+    below: HashMap<u32, BTreeSet<u32>>,
+    above: HashMap<u32, BTreeSet<u32>>,
+}
+
+impl<'a> Stack<'a> {
+    /// Finds it once for all interfaces.
+    #[must_use]
+    pub fn of(all: &'a [Interface]) -> Self {
+        let by_index: HashMap<u32, &Interface> = all.iter().map(|one| (one.index, one)).collect();
+        let mut directly_below: HashMap<u32, Vec<u32>> = HashMap::new();
+        let mut add = |lower: &Interface, upper: &Interface| {
+            if passes(lower, upper) {
+                directly_below.entry(upper.index).or_default().push(lower.index);
+            }
+        };
+        for one in all {
+            let of = |index: Option<u32>| index.and_then(|index| by_index.get(&index));
+            if let Some(base) = of(one.base) {
+                add(base, one);
+            }
+            if let Some(upper) = of(one.controller).filter(|upper| upper.base != Some(one.index)) {
+                add(one, upper);
             }
         }
+        let (mut below, mut above): (HashMap<u32, BTreeSet<u32>>, HashMap<u32, BTreeSet<u32>>) = Default::default();
+        for &upper in directly_below.keys() {
+            let (mut found, mut next) = (BTreeSet::new(), vec![upper]);
+            while let Some(lower) = next.pop() {
+                let more = directly_below.get(&lower).into_iter().flatten().copied();
+                next.extend(more.filter(|lower| *lower != upper && found.insert(*lower)));
+            }
+            for lower in &found {
+                above.entry(*lower).or_default().insert(upper);
+            }
+            below.insert(upper, found);
+        }
+        let by_name = all.iter().map(|one| (one.name.as_str(), one)).collect();
+        Self { by_name, by_index, directly_below, below, above }
     }
-    found
+
+    /// Returns the interface of this name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&'a Interface> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Returns the interfaces that every packet of this one may have passed, with the same source.
+    pub fn below(&self, upper: u32) -> impl Iterator<Item = &'a Interface> {
+        self.below.get(&upper).into_iter().flatten().filter_map(|index| self.by_index.get(index).copied())
+    }
+
+    /// Returns the interfaces that packets of this one may pass afterwards, with the same source.
+    pub fn above(&self, lower: u32) -> impl Iterator<Item = &'a Interface> {
+        self.above.get(&lower).into_iter().flatten().filter_map(|index| self.by_index.get(index).copied())
+    }
+
+    /// Returns whether the packets of one interface pass another one before.
+    #[must_use]
+    pub fn is_below(&self, lower: u32, upper: u32) -> bool {
+        self.below.get(&upper).is_some_and(|below| below.contains(&lower))
+    }
+
+    /// Returns whether packets of an interface pass one of these, before or afterwards, or it is one of these.
+    #[must_use]
+    pub fn is_related(&self, index: u32, others: &BTreeSet<u32>) -> bool {
+        let is_any = |related: &HashMap<u32, BTreeSet<u32>>| {
+            related.get(&index).is_some_and(|related| !related.is_disjoint(others))
+        };
+        others.contains(&index) || is_any(&self.below) || is_any(&self.above)
+    }
+
+    /// Returns the interfaces below `upper` from which packets come that pass none of `attached`. Nothing below these is
+    /// attached.
+    #[must_use]
+    pub fn bare(&self, upper: u32, attached: &BTreeSet<u32>) -> Vec<&'a Interface> {
+        let is_divided = |index: &u32| self.below.get(index).is_some_and(|below| !below.is_disjoint(attached));
+        let (mut bare, mut seen, mut next) = (BTreeSet::new(), BTreeSet::new(), vec![upper]);
+        while let Some(one) = next.pop() {
+            for lower in self.directly_below.get(&one).into_iter().flatten().copied() {
+                if attached.contains(&lower) || !seen.insert(lower) {
+                    continue;
+                }
+                if is_divided(&lower) {
+                    next.push(lower);
+                } else {
+                    bare.insert(lower);
+                }
+            }
+        }
+        bare.iter().filter_map(|index| self.by_index.get(index).copied()).collect()
+    }
+}
+
+/// Returns whether an interface is a bond or a team. A source reaches it by any of its members.
+#[must_use]
+pub fn is_bond(interface: &Interface) -> bool {
+    matches!(interface.link_type.kind(), Some(InfoKind::Bond | InfoKind::Team))
 }
 
 /// Returns the interfaces whose program makes the kernel refuse one on `lower`.
@@ -39,17 +130,22 @@ pub fn directly_above<'a>(all: &'a [Interface], lower: &Interface) -> impl Itera
 
 /// Sorts interfaces so that each comes before those above it. Others keep their order.
 pub fn sort_lower_first<T>(all: &[Interface], sorted: &mut [T], index: impl Fn(&T) -> u32) {
+    let mut below: HashMap<u32, Vec<u32>> = HashMap::new();
+    for one in all {
+        below.entry(one.index).or_default().extend(one.base);
+        if let Some(upper) = one.controller {
+            below.entry(upper).or_default().push(one.index);
+        }
+    }
     let depth = |one: &T| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![index(one)]);
         while let Some(upper) = next.pop() {
-            let base = all.iter().find(|interface| interface.index == upper).and_then(|upper| upper.base);
-            let ports = all.iter().filter(|port| port.controller == Some(upper)).map(|port| port.index);
-            next.extend(base.into_iter().chain(ports).filter(|lower| seen.insert(*lower)));
+            next.extend(below.get(&upper).into_iter().flatten().copied().filter(|lower| seen.insert(*lower)));
         }
         seen.len()
     };
     // What is below a lower interface is below the upper one, too.
-    sorted.sort_by_key(depth);
+    sorted.sort_by_cached_key(depth);
 }
 
 /// Returns whether the packets of `upper` come from `lower`, as they are.
@@ -121,10 +217,21 @@ pub(crate) mod tests {
             on(7, "mv0", 6, InfoKind::MacVlan),
             interface(8, "eth2", None),
         ];
-        let below = |index: usize| names(below(&all, &all[index]));
+        let stack = Stack::of(&all);
+        let below = |index: usize| names(stack.below(all[index].index).collect());
         assert_eq!(below(5), ["eth0", "eth1", "bond0", "br0", "br0.7"]);
         assert_eq!(below(3), ["eth0", "eth1", "bond0"]);
         assert!(below(0).is_empty() && below(6).is_empty());
+        assert_eq!(names(stack.above(2).collect()), ["bond0", "br0", "br0.7", "mv0"]);
+        let bare = |attached: &[u32]| names(stack.bare(7, &attached.iter().copied().collect()));
+        assert_eq!((bare(&[2]), bare(&[2, 3]), bare(&[8])), (vec!["eth1"], vec![], vec!["br0.7"]));
+        let related = |moved: &[u32]| {
+            let moved = moved.iter().copied().collect();
+            names(all.iter().filter(|one| stack.is_related(one.index, &moved)).collect())
+        };
+        // A member of the bond, and an interface of its own.
+        assert_eq!(related(&[2]), ["eth0", "bond0", "br0", "br0.7", "mv0"]);
+        assert!(related(&[8]) == ["eth2"] && related(&[9]).is_empty());
         let above = |index: usize| names(directly_above(&all, &all[index]).collect());
         assert_eq!([above(0), above(2), above(3), above(4)], [["bond0"], ["br0"], ["br0.7"], ["mv0"]]);
         assert!(above(5).is_empty() && above(6).is_empty());
@@ -141,7 +248,8 @@ pub(crate) mod tests {
             on(4, "gre1", 2, InfoKind::GreTun),
             on(5, "macsec0", 2, InfoKind::MacSec),
         ];
-        assert!(all.iter().all(|interface| below(&all, interface).is_empty()));
+        let stack = Stack::of(&all);
+        assert!(all.iter().all(|interface| stack.below(interface.index).count() == 0));
         assert_eq!(names(directly_above(&all, &all[0]).collect()), ["vxlan0", "macsec0"]);
         let mut sorted = [3, 2];
         sort_lower_first(&all, &mut sorted, |index| *index);
@@ -158,7 +266,7 @@ pub(crate) mod tests {
             (None, true),
         ] {
             let all = [port(2, "eth0", 3), interface(3, "upper", kind.clone())];
-            assert_eq!(!below(&all, &all[1]).is_empty(), is_below, "{kind:?}");
+            assert_eq!(Stack::of(&all).is_below(2, 3), is_below, "{kind:?}");
             assert_eq!(directly_above(&all, &all[0]).count(), 1);
         }
     }

@@ -59,7 +59,8 @@ fn a_bridge_beside_its_port_is_refused_in_both_orders_and_nothing_is_charged_twi
     sandbox.ip("link add link br0 name mv0 type macvlan");
     ratelimit.ok("attach eth0");
     let line = ratelimit.fails("attach br0 --mode generic");
-    assert!(line.contains(": keep eth0, and attach tap0 too if its packets count; or run "), "{line}");
+    let advice = ": run `ratelimit detach eth0` first, then attach br0; or keep eth0, and attach tap0 too";
+    assert!(line.ends_with(advice), "{line}");
     let line = ratelimit.fails("attach mv0 --mode generic");
     assert!(line.starts_with("ratelimit: mv0 is above eth0, which is attached: "), "{line}");
     // Two ports of one bridge are beside each other.
@@ -165,16 +166,35 @@ fn a_reload_replaces_a_bridge_by_its_port_and_takes_it_back_if_the_port_refuses(
     folder.write(&file("[\"br0\"]"));
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     assert!(daemon.line().contains("; attached to br0"));
-    folder.write(&file("[\"br0\", \"ifb0\"]"));
+    folder.write(&file("[\"br0\", \"eth0\", \"ifb0\"]"));
     let line = daemon.line();
     assert!(line.contains("nothing was changed: ifb0: its driver does not support native XDP"), "{line}");
     assert_eq!(attached(&ratelimit), ["br0"]);
     assert_eq!(ratelimit.json("status")["interfaces"][0]["mode"], "generic");
+    // With the port instead of the bridge, nothing would limit what arrives on the other one.
     folder.write(&file("[\"br0\", \"eth0\"]"));
     let line = daemon.line();
-    let end = "; attached to eth0; detached from br0; br0 is not attached: it is above eth0, and packets through both would be charged twice; packets that arrive on ifb0 are not limited, unless the file lists it";
-    assert!(line.ends_with(end), "{line}");
-    assert_eq!(attached(&ratelimit), ["eth0"]);
+    let below = "it is below br0, and packets through both would be charged twice; without br0, packets that arrive on ifb0 would not be limited";
+    assert!(line.ends_with(&format!("; eth0 is not attached: {below}")), "{line}");
+    assert_eq!(attached(&ratelimit), ["br0"]);
+    let status = ratelimit.ok("status");
+    assert!(status.contains(&format!(" lists, is not attached: {below}\n")), "{status}");
+    let above = "it is above eth0, and packets through both would be charged twice";
+    for _ in 0..2 {
+        sandbox.ip("link set ifb0 nomaster");
+        let line = daemon.line();
+        let expected =
+            format!("ratelimit: eth0: no other interface keeps it off any more, attached; br0 detached: {above}");
+        assert_eq!(line, expected);
+        assert_eq!(attached(&ratelimit), ["eth0"]);
+        sandbox.ip("link set ifb0 master br0");
+        let line = daemon.line();
+        assert!(line.starts_with("ratelimit: br0: no other interface keeps it off any more, attached; "), "{line}");
+        assert!(line.contains(&format!("; eth0 detached: {below}")), "{line}");
+        assert_eq!(attached(&ratelimit), ["br0"]);
+    }
+    sandbox.ip("link set ifb0 nomaster");
+    assert!(daemon.line().ends_with(&format!("; br0 detached: {above}")));
     // And back.
     folder.write(&file("[\"br0\"]"));
     let line = daemon.line();
@@ -189,6 +209,59 @@ fn a_reload_replaces_a_bridge_by_its_port_and_takes_it_back_if_the_port_refuses(
     let why = "eth0 is not attached: it is below br0, which a command has attached, and packets through both would be charged twice";
     assert!(line.contains(why), "{line}");
     assert_eq!(attached(&ratelimit), ["br0"]);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_port_that_joins_takes_no_bridge_off_whose_other_ports_are_unlisted() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    bridged(&sandbox);
+    folder.write(
+        "interfaces = [\"br0\", \"vnet0\"]\n[interface.br0]\nmode = \"generic\"\n[default]\npackets = \"10/d\"\nburst = 100\n",
+    );
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    assert!(daemon.line().contains("; attached to br0"));
+    sandbox.add_link("vnet0", "far0");
+    assert_eq!(daemon.line(), "ratelimit: vnet0: appeared, attached");
+    sandbox.ip("link set vnet0 master br0");
+    let why = "it is below br0, and packets through both would be charged twice; without br0, packets that arrive on eth0 would not be limited";
+    assert_eq!(daemon.line(), format!("ratelimit: vnet0: detached: {why}"));
+    assert_eq!(attached(&ratelimit), ["br0"]);
+    Flood::of(Frame::udp(PEER_IPV4, 9)).send(&sandbox, 300);
+    assert_eq!(counted(&ratelimit), [100, 200]);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn what_was_left_off_is_tried_again_after_a_failure_and_strangers_that_move_change_nothing() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    bridged(&sandbox);
+    sandbox.add_link("vnet0", "far0");
+    sandbox.ip("link set vnet0 master br0");
+    ratelimit.ok("attach vnet0 --pins /sys/fs/bpf/other");
+    folder.write(
+        "interfaces = [\"br0\", \"vnet0\"]\n[interface.br0]\nmode = \"generic\"\n[default]\npackets = \"10/d\"\n",
+    );
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    let line = daemon.line();
+    let is_left_off = line.contains("; vnet0 is not attached: it is below br0");
+    assert!(line.contains("; attached to br0;") && is_left_off, "{line}");
+    sandbox.ip("link set eth0 nomaster");
+    let line = daemon.line();
+    let begin = "ratelimit: vnet0: no other interface keeps it off any more, but not limited: vnet0 ";
+    assert!(line.starts_with(begin), "{line}");
+    // The bridge stays, and the failure is not told again.
+    assert_eq!(attached(&ratelimit), ["br0"]);
+    sandbox.ip("link add br9 type bridge");
+    sandbox.ip("link set eth0 master br9");
+    ratelimit.ok("detach --all --pins /sys/fs/bpf/other");
+    let line = daemon.line();
+    assert!(line.starts_with("ratelimit: vnet0: no other interface keeps it off any more, attached; br0 "), "{line}");
+    assert_eq!(attached(&ratelimit), ["vnet0"]);
     daemon.end();
     ratelimit.ok("detach --all");
 }
@@ -239,10 +312,15 @@ fn pins_elsewhere_are_known_as_own_and_covered_pins_are_said() {
     for words in ["status", "limit list", "detach --all", "deny list"] {
         let line = ratelimit.fails(&format!("{words} --pins {pins}"));
         let expected = format!(
-            "ratelimit: {pins}: no instance can be seen, but eth0 has ratelimit: a file system is mounted over {shown}, and hides what was pinned there: run `umount {shown}`, then try again; until then, the limits stay"
+            "ratelimit: {pins}: no instance can be seen, but eth0 has ratelimit: a file system is mounted over {shown}, and hides what was pinned there; it is empty: `umount {shown}` removes it; then try again; until then, the limits stay"
         );
         assert_eq!(line, expected, "{words}");
     }
+    // Pins of others would end with it.
+    run(&["mkdir", &format!("{shown}/tool")]);
+    let line = ratelimit.fails(&format!("status --pins {pins}"));
+    assert!(line.contains("; it holds pins of others (tool), which `umount "), "{line}");
+    run(&["rmdir", &format!("{shown}/tool")]);
     let doctor = ratelimit.run(&format!("doctor --pins {pins}")).stdout;
     assert!(doctor.contains(&format!("a file system is mounted over {shown}")), "{doctor}");
     run(&["umount", &shown]);

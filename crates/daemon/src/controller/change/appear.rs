@@ -8,10 +8,14 @@ use ratelimit_dataplane::{
     Error, Instance,
     attach::{
         attachment::{Attachment, Mode},
+        refusal,
         twice::Twice,
     },
     instance::daemon_lock::DaemonLock,
-    sys::interface::{self, Interface, is_there},
+    sys::{
+        interface::{self, is_there},
+        layers::Stack,
+    },
 };
 
 use super::{
@@ -33,8 +37,8 @@ pub enum Appeared {
     Attached {
         /// Addresses of SSH sessions that were allowed.
         allowed: Vec<String>,
-        /// Interfaces above it that were detached.
-        made_room: Vec<String>,
+        /// Interfaces above or below it that were detached.
+        made_room: Vec<LeftOff>,
     },
     /// It is not attached because of another interface.
     LeftOff {
@@ -67,7 +71,8 @@ pub fn attach_again(
     daemon_lock: &mut Option<DaemonLock>,
 ) -> anyhow::Result<Appeared> {
     let mut instance = match Instance::open_in_force(pins) {
-        Err(Error::NotAttached) => return Ok(Appeared::No),
+        // A daemon of the version in force does it.
+        Err(Error::NotAttached | Error::NotInForce) => return Ok(Appeared::No),
         instance => instance?,
     };
     let attachments = instance.attachments.list()?;
@@ -82,8 +87,9 @@ pub fn attach_again(
     let all = interface::list()?;
     let present: Vec<_> = listed.iter().filter(|one| is_there(&all, &one.name)).cloned().collect();
     let (_, left_off) = stacked::divide(pins, &present, &attachments, &all);
-    if let Some(left_off) = left_off.into_iter().find(|left_off| left_off.name == wanted.name) {
-        return leave_off(&attachments, left_off, &all);
+    let stack = Stack::of(&all);
+    if let Some(own) = left_off.iter().find(|left_off| left_off.name == wanted.name) {
+        return leave_off(&attachments, own, &left_off, &stack);
     }
     if is_attached || !is_there(&all, &wanted.name) {
         record(&instance, listed);
@@ -94,16 +100,24 @@ pub fn attach_again(
     // The interface has a new index.
     forget_capacities(&mut instance)?;
     let mut done = Done::default();
+    let makes_room = |other: &Attachment| {
+        other.origin == CONFIG
+            && left_off.iter().any(|left_off| other.is_on(&left_off.name))
+            && Twice::of(&stack, &wanted.name, &other.name).is_some()
+    };
     let mode = wanted.mode.or(is_generic.then_some(Mode::Generic));
+    // Nothing is detached for one that would be refused.
+    if attachments.iter().any(makes_room)
+        && let Some(refused) = stack.named(&wanted.name).and_then(|one| refusal::refusal(pins, &all, one, mode))
+    {
+        return Err(refused.into());
+    }
     let requested = vec![RequestedInterface { name: wanted.name.clone(), mode, shadow }];
     let mut attach = || {
         if is_first {
             ssh::allow_each(&mut instance, protected, &|_| false, &mut done.allowed_ssh)?;
         }
         set_capacities(&mut instance, std::slice::from_ref(wanted), &mut done)?;
-        let makes_room = |upper: &Attachment| {
-            upper.origin == CONFIG && Twice::of(&all, &wanted.name, &upper.name).is_some_and(|twice| !twice.is_above)
-        };
         interfaces::attach(
             &mut instance,
             &requested,
@@ -115,23 +129,33 @@ pub fn attach_again(
         Ok(_) => instance.forget_interfaces(),
         Err(error) => return Err(left::with_left(error, &done.undo(instance, false))),
     }
+    // Those below it, and those above that were not in the way. One that stays is charged twice until the next change.
+    let mut gone: Vec<String> = done.made_room().map(str::to_owned).collect();
+    let detached = attachments.iter().filter(|other| makes_room(other) && !gone.contains(&other.name));
+    let detached: Vec<String> =
+        detached.filter(|other| other.detach().is_ok()).map(|other| other.name.clone()).collect();
+    gone.extend(detached);
     record(&instance, listed);
-    let made_room = done.made_room().map(str::to_owned).collect();
+    let made_room = left_off.into_iter().filter(|left_off| gone.contains(&left_off.name)).collect();
     Ok(Appeared::Attached { allowed: done.allowed_ssh.iter().map(Prefix::to_string).collect(), made_room })
 }
 
-/// Leaves an interface off. If another one that the same packets pass is attached, it is detached.
-fn leave_off(attachments: &[Attachment], left_off: LeftOff, all: &[Interface]) -> anyhow::Result<Appeared> {
-    let own = attachments.iter().find(|attachment| attachment.is_on(&left_off.name) && attachment.origin == CONFIG);
-    let mut others = attachments.iter().filter(|other| other.mode.is_some());
-    let is_twice = others.any(|other| Twice::of(all, &left_off.name, &other.name).is_some());
-    let detached = own.filter(|_| is_twice);
-    if let Some(attachment) = detached {
-        attachment.detach()?;
+/// Leaves an interface off. If it is attached, it stays so until the one that is chosen instead of it is.
+fn leave_off(
+    attachments: &[Attachment],
+    own: &LeftOff,
+    left_off: &[LeftOff],
+    stack: &Stack<'_>,
+) -> anyhow::Result<Appeared> {
+    let attached = attachments.iter().find(|attachment| attachment.is_on(&own.name) && attachment.origin == CONFIG);
+    let stays = |other: &&Attachment| {
+        other.mode.is_some() && (other.origin != CONFIG || left_off.iter().all(|left| left.name != other.name))
+    };
+    let is_twice = attachments.iter().filter(stays).any(|other| Twice::of(stack, &own.name, &other.name).is_some());
+    match attached {
+        Some(_) if !is_twice => return Ok(Appeared::Already),
+        Some(attachment) => attachment.detach()?,
+        None => {}
     }
-    Ok(if own.is_some() && detached.is_none() {
-        Appeared::Already
-    } else {
-        Appeared::LeftOff { left_off, was_attached: detached.is_some() }
-    })
+    Ok(Appeared::LeftOff { left_off: own.clone(), was_attached: attached.is_some() })
 }

@@ -119,7 +119,8 @@ pub fn attach(
     let linked = instance.attachments.indices()?;
     let with_shadow = find(requested)?.iter().any(|(interface, one)| one.shadow && !linked.contains(&interface.index));
     let coming: Vec<Interface> = find(requested)?.into_iter().map(|(interface, _)| interface).collect();
-    twice::check(&coming, &instance.attachments.list()?, makes_room)?;
+    let with_shadows: Vec<_> = find(requested)?.into_iter().map(|(interface, one)| (interface, one.shadow)).collect();
+    twice::check(&with_shadows, &instance.attachments.list()?, makes_room)?;
     done.expect_interfaces(instance, &coming, with_shadow)?;
     let (ours, programs) = (running(instance)?, instance.programs()?);
     let (mut names, all, mut found) = (Vec::new(), interface::list()?, find(requested)?);

@@ -1,17 +1,23 @@
-//! Which interfaces of a file are attached, if some are above others. Of two that the same packets pass, the lower one
-//! is: its program comes first, and sees what a bridge forwards. What a command has attached stays.
+//! Which interfaces of a file are attached, if the same packets pass some of them. What a command has attached stays.
 
-use std::path::Path;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use ratelimit_common::rules::rule::CONFIG;
 use ratelimit_dataplane::{
     Error,
     attach::{
         attachment::Attachment,
+        chosen,
         twice::{self, Twice},
     },
     instance::read_only::View,
-    sys::interface::{self, Interface, is_there},
+    sys::{
+        interface::{self, Interface, is_there},
+        layers::Stack,
+    },
 };
 use serde::Serialize;
 
@@ -49,18 +55,18 @@ pub fn divide(
     attached: &[Attachment],
     all: &[Interface],
 ) -> (Vec<config::Interface>, Vec<LeftOff>) {
-    let of_command = |attachment: &&Attachment| attachment.mode.is_some() && attachment.origin != CONFIG;
-    let is_of_command = |name: &str| attached.iter().filter(of_command).any(|attachment| attachment.is_on(name));
-    let is_attached = |name: &str| attached.iter().any(|attachment| attachment.is_on(name));
+    let stack = Stack::of(all);
+    let here = || attached.iter().filter(|attachment| attachment.mode.is_some());
+    let of_command: BTreeSet<&str> = here().filter(|one| one.origin != CONFIG).map(|one| one.name.as_str()).collect();
+    let is_attached: BTreeSet<&str> = here().map(|one| one.name.as_str()).collect();
     let by_others = |name: &str| {
-        if is_of_command(name) {
+        if of_command.contains(name) {
             return None;
         }
-        let mut commands = attached.iter().filter(of_command);
-        if let Some(twice) = commands.find_map(|other| Twice::of(all, name, &other.name)) {
+        if let Some(twice) = Twice::first(&stack, name, &of_command) {
             return Some(format!("{}{}", twice.reason(", which a command has attached"), twice.uncovered()));
         }
-        let interface = all.iter().find(|interface| interface.name == name).filter(|_| !is_attached(name))?;
+        let interface = stack.named(name).filter(|_| !is_attached.contains(name))?;
         twice::blocked(all, interface, pins).map(|error| match error {
             Error::Above { upper, program, removal, .. } => {
                 format!("{upper} above it has {program}, and the kernel then refuses every program below: {removal}")
@@ -68,28 +74,16 @@ pub fn divide(
             error => error.to_string(),
         })
     };
-    let (mut left_off, mut rest) = (Vec::new(), Vec::new());
-    for one in listed {
-        match by_others(&one.name) {
-            Some(why) => left_off.push(LeftOff { name: one.name.clone(), why }),
-            None => rest.push(one.clone()),
-        }
-    }
-    let below = |one: &config::Interface| {
-        let mut twice = rest.iter().filter_map(|other| Twice::of(all, &one.name, &other.name));
-        twice.find(|twice| twice.is_above && !is_of_command(&one.name))
+    let mut reasons: BTreeMap<&str, String> =
+        listed.iter().filter_map(|one| Some((one.name.as_str(), by_others(&one.name)?))).collect();
+    let rest = listed.iter().filter(|one| !reasons.contains_key(one.name.as_str()));
+    let rest: Vec<_> = rest.map(|one| (one.name.as_str(), one.shadow == Some(true))).collect();
+    reasons.extend(chosen::choose(&stack, all, &rest, &of_command));
+    let taken = listed.iter().filter(|one| !reasons.contains_key(one.name.as_str())).cloned().collect();
+    let left_off = |one: &config::Interface| {
+        Some(LeftOff { name: one.name.clone(), why: reasons.get(one.name.as_str())?.clone() })
     };
-    let mut taken = Vec::new();
-    for one in &rest {
-        match below(one) {
-            Some(twice) => {
-                let why = format!("{}{}", twice.reason(""), twice.uncovered());
-                left_off.push(LeftOff { name: one.name.clone(), why });
-            }
-            None => taken.push(one.clone()),
-        }
-    }
-    (taken, left_off)
+    (taken, listed.iter().filter_map(left_off).collect())
 }
 
 /// Returns which interfaces of a file cannot be attached now because of others.

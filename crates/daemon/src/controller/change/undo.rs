@@ -75,8 +75,9 @@ impl Done {
         lower: &Interface,
         makes_room: &dyn Fn(&Attachment) -> bool,
     ) -> Result<(), Error> {
-        let attached = instance.attachments.list()?;
-        for upper in layers::directly_above(all, lower) {
+        let above: Vec<_> = layers::directly_above(all, lower).collect();
+        let attached = if above.is_empty() { Vec::new() } else { instance.attachments.list()? };
+        for upper in above {
             let in_the_way = attached.iter().find(|attachment| attachment.is_on(&upper.name) && makes_room(attachment));
             let Some(attachment) = in_the_way else { continue };
             attachment.detach()?;

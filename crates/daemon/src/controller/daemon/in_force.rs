@@ -37,6 +37,8 @@ pub(super) struct InForce {
     awaited: Vec<String>,
     /// Those that are not attached because of others above or below them.
     left_off: Vec<String>,
+    /// Why some of these could not be attached when no other one kept them off any more.
+    failed: BTreeMap<String, String>,
     /// The files of its lists, without copies of the daemon.
     pub(super) feeds: Vec<Feed>,
     /// Its fleet.
@@ -83,6 +85,7 @@ impl InForce {
             timed: config.rules.into_iter().filter(|rule| rule.until.is_some()).collect(),
             awaited: applied.awaited.clone(),
             left_off: applied.left_off.iter().map(|left_off| left_off.name.clone()).collect(),
+            failed: BTreeMap::new(),
             unusable_lists: applied.unusable_lists.clone(),
             refused: None,
             summary: format!("{} in force, rules: {}{others}", file.display(), set + unchanged),
@@ -112,22 +115,28 @@ impl InForce {
 
     /// Records that an interface is not attached because of another one, and tells the service manager.
     pub(super) fn leave_off(&mut self, name: &String) {
+        self.failed.remove(name);
         if !self.is_left_off(name) {
             self.left_off.push(name.clone());
             service_manager::ready(&self.status());
         }
     }
 
-    /// Records that a try to attach an interface that was left off has failed. The next reload tries again.
-    pub(super) fn stop_waiting_for_room(&mut self, name: &String) {
-        self.left_off.retain(|left_off| left_off != name);
+    /// Records why an interface could not be attached. Returns whether to report that: the daemon tries again and again
+    /// to attach one that was left off.
+    pub(super) fn fail(&mut self, name: &str, why: &str) -> bool {
+        if !self.left_off.iter().any(|left_off| left_off == name) {
+            return true;
+        }
+        self.failed.insert(name.to_owned(), why.to_owned()).is_none_or(|before| before != why)
     }
 
     /// Records that an interface does not have to be waited for any more, and tells the service manager.
     pub(super) fn stop_waiting(&mut self, name: &String) {
         if self.is_awaited(name) || self.is_left_off(name) {
             self.awaited.retain(|awaited| awaited != name);
-            self.stop_waiting_for_room(name);
+            self.left_off.retain(|left_off| left_off != name);
+            self.failed.remove(name);
             service_manager::ready(&self.status());
         }
     }
@@ -138,8 +147,13 @@ impl InForce {
         if !self.awaited.is_empty() {
             text += &format!(", waiting for {}", self.awaited.join(", "));
         }
-        if !self.left_off.is_empty() {
-            text += &format!(", not attached because of others: {}", self.left_off.join(", "));
+        let (failed, by_others): (Vec<_>, Vec<_>) =
+            self.left_off.iter().cloned().partition(|name| self.failed.contains_key(name));
+        if !by_others.is_empty() {
+            text += &format!(", not attached because of others: {}", by_others.join(", "));
+        }
+        if !failed.is_empty() {
+            text += &format!(", not attached after a failure, tried again every 10 seconds: {}", failed.join(", "));
         }
         for list in &self.unusable_lists {
             text += &format!(", {list}");
@@ -170,5 +184,25 @@ impl InForce {
             last_minute: None,
             unsaved: None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_off_is_tried_again_after_a_failure_and_reported_once() {
+        let [eth0, eth1] = ["eth0", "eth1"].map(str::to_owned);
+        let mut in_force = InForce { left_off: vec![eth0.clone()], ..InForce::default() };
+        assert_eq!(in_force.status(), ", not attached because of others: eth0");
+        assert!(in_force.fail(&eth0, "taken") && !in_force.fail(&eth0, "taken"));
+        assert!(in_force.fail(&eth0, "no native XDP"));
+        assert!(in_force.is_left_off(&eth0));
+        assert_eq!(in_force.status(), ", not attached after a failure, tried again every 10 seconds: eth0");
+        // Nothing tries this one again by itself.
+        assert!(in_force.fail(&eth1, "taken") && in_force.fail(&eth1, "taken"));
+        in_force.stop_waiting(&eth0);
+        assert!(!in_force.is_left_off(&eth0) && in_force.status().is_empty());
     }
 }

@@ -6,7 +6,7 @@
 //! only if reports were lost, as after thousands at once.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     mem,
     time::Duration,
 };
@@ -14,6 +14,7 @@ use std::{
 use anyhow::Result;
 use ratelimit_dataplane::sys::{
     interface,
+    layers::Stack,
     link_events::{Change, Changes, Known},
 };
 use tokio::{
@@ -31,6 +32,8 @@ pub(super) struct Links {
     known: HashMap<u32, Known>,
     /// Names in the file that have come or gone since they were last returned.
     changed: HashSet<String>,
+    /// Ports that have another controller since then, and these controllers, by their indices.
+    moved: BTreeSet<u32>,
     /// When to return them.
     settled: Option<Instant>,
     /// When to list all interfaces.
@@ -43,10 +46,12 @@ impl Links {
         // SAFETY: `AsyncFd` owns the descriptor, which is never closed or replaced before it.
         let changes = unsafe { AsyncFd::register(Changes::new()?) }?;
         let listing = Pace::default();
-        Ok(Self { changes, known: known(interface::list()?), changed: HashSet::new(), settled: None, listing })
+        let (changed, moved) = (HashSet::new(), BTreeSet::new());
+        Ok(Self { changes, known: known(interface::list()?), changed, moved, settled: None, listing })
     }
 
-    /// Waits until some of these interfaces come or go, and returns them. Each change is returned once.
+    /// Waits until some of these interfaces come or go, and returns them, and those above or below ports that have moved.
+    /// Each change is returned once.
     pub(super) async fn changed(&mut self, requested: &[Interface]) -> Result<Vec<Interface>> {
         loop {
             let now = Instant::now();
@@ -55,8 +60,13 @@ impl Links {
             }
             if self.settled.is_some_and(|settled| settled <= now) {
                 self.settled = None;
-                let changed = mem::take(&mut self.changed);
-                return Ok(requested.iter().filter(|one| changed.contains(&one.name)).cloned().collect());
+                let (mut changed, moved) = (mem::take(&mut self.changed), mem::take(&mut self.moved));
+                changed.extend(related(&moved, requested));
+                let found: Vec<_> = requested.iter().filter(|one| changed.contains(&one.name)).cloned().collect();
+                if !found.is_empty() {
+                    return Ok(found);
+                }
+                continue;
             }
             let readable = self.changes.readable();
             let due = [self.settled, self.listing.due()].into_iter().flatten().min();
@@ -79,9 +89,12 @@ impl Links {
 
     /// Records a report, and when to return what it changes.
     fn record(&mut self, index: u32, now: Option<Known>, requested: &[Interface], wait: Duration) {
-        let (names, is_moved) = changed(&mut self.known, index, now);
-        for one in requested.iter().filter(|one| is_moved || names.contains(&one.name)) {
-            self.changed.insert(one.name.clone());
+        let (names, moved) = changed(&mut self.known, index, now);
+        let listed = names.into_iter().filter(|name| requested.iter().any(|one| one.name == *name));
+        let (before, found) = (self.changed.len() + self.moved.len(), &mut self.changed);
+        found.extend(listed);
+        self.moved.extend(moved);
+        if self.changed.len() + self.moved.len() > before {
             self.settled.get_or_insert_with(|| Instant::now() + wait);
         }
     }
@@ -96,17 +109,32 @@ impl Links {
     }
 }
 
-/// Records a report. Returns the names that have come or gone by it, and whether the interface has another controller.
-fn changed(known: &mut HashMap<u32, Known>, index: u32, now: Option<Known>) -> (Vec<String>, bool) {
+/// Returns those of the requested interfaces that are above or below one that has moved.
+fn related(moved: &BTreeSet<u32>, requested: &[Interface]) -> Vec<String> {
+    if moved.is_empty() {
+        return Vec::new();
+    }
+    let names = requested.iter().map(|one| one.name.clone());
+    // The kernel can fail to answer for a moment.
+    let Ok(all) = interface::list_once() else { return names.collect() };
+    let stack = Stack::of(&all);
+    names.filter(|name| stack.named(name).is_some_and(|one| stack.is_related(one.index, moved))).collect()
+}
+
+/// Records a report. Returns the names that have come or gone by it. If the interface has another controller, also
+/// returns the indices of all three.
+fn changed(known: &mut HashMap<u32, Known>, index: u32, now: Option<Known>) -> (Vec<String>, Vec<u32>) {
     let before = match &now {
         Some(now) => known.insert(index, now.clone()),
         None => known.remove(&index),
     };
     let controller = |known: &Option<Known>| known.as_ref().and_then(|known| known.controller);
-    let is_moved = controller(&before) != controller(&now);
+    let controllers = [controller(&before), controller(&now)];
+    let is_moved = controllers[0] != controllers[1];
+    let moved = controllers.into_iter().flatten().chain([index]).filter(|_| is_moved).collect();
     let [before, now] = [before, now].map(|known| known.map(|known| known.name));
     let names = if before == now { Vec::new() } else { before.into_iter().chain(now).collect() };
-    (names, is_moved)
+    (names, moved)
 }
 
 fn known(interfaces: Vec<interface::Interface>) -> HashMap<u32, Known> {
@@ -123,12 +151,12 @@ mod tests {
         let mut all = HashMap::from([(1, known("lo", None)), (2, known("eth0", None)), (3, known("eth1", None))]);
         let mut report = |index, now| changed(&mut all, index, now);
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        assert_eq!(report(2, Some(known("eth0", None))), (names(&[]), false));
-        assert_eq!(report(3, Some(known("wan0", None))), (names(&["eth1", "wan0"]), false));
-        assert_eq!(report(4, Some(known("eth1", None))), (names(&["eth1"]), false));
-        assert_eq!(report(2, Some(known("eth0", Some(4)))), (names(&[]), true));
-        assert_eq!(report(2, Some(known("eth0", Some(4)))), (names(&[]), false));
-        assert_eq!(report(2, None), (names(&["eth0"]), true));
-        assert_eq!(report(2, None), (names(&[]), false));
+        assert_eq!(report(2, Some(known("eth0", None))), (names(&[]), vec![]));
+        assert_eq!(report(3, Some(known("wan0", None))), (names(&["eth1", "wan0"]), vec![]));
+        assert_eq!(report(4, Some(known("eth1", None))), (names(&["eth1"]), vec![]));
+        assert_eq!(report(2, Some(known("eth0", Some(4)))), (names(&[]), vec![4, 2]));
+        assert_eq!(report(2, Some(known("eth0", Some(4)))), (names(&[]), vec![]));
+        assert_eq!(report(2, None), (names(&["eth0"]), vec![4, 2]));
+        assert_eq!(report(2, None), (names(&[]), vec![]));
     }
 }

@@ -16,6 +16,7 @@ use ratelimit_base::notify::{
 };
 use ratelimit_dataplane::{
     Error,
+    attach::attachment::Attachment,
     debts::Saved,
     instance::{Instance, daemon_lock::DaemonLock, lock, read_only::View, segments},
     sys::joined_packets,
@@ -318,13 +319,13 @@ impl Daemon {
         let listed = &self.in_force.interfaces;
         match appear::attach_again(&self.pins, interface, listed, is_awaited, &protected, &mut self.daemon_lock) {
             Ok(Appeared::Attached { allowed, made_room }) => {
-                let above = made_room.iter().map(|upper| format!("{upper} above it detached"));
+                let others = made_room.iter().map(|other| format!("{} detached: {}", other.name, other.why));
                 let allowed = allowed.iter().map(|peer| allowed_ssh(peer));
                 let notices = joined_packets::notices(slice::from_ref(name));
-                let more: String = above.chain(allowed).chain(notices).map(|text| format!("; {text}")).collect();
+                let more: String = others.chain(allowed).chain(notices).map(|text| format!("; {text}")).collect();
                 say(Level::Info, &format!("{name}: {how}, attached{more}"));
                 self.in_force.stop_waiting(name);
-                made_room.iter().for_each(|upper| self.in_force.leave_off(upper));
+                made_room.iter().for_each(|other| self.in_force.leave_off(&other.name));
             }
             Ok(Appeared::Already) => self.in_force.stop_waiting(name),
             Ok(Appeared::LeftOff { left_off, was_attached }) => {
@@ -336,13 +337,21 @@ impl Daemon {
             }
             Ok(Appeared::No) => {}
             Err(error) => {
-                let text = format!("{name}: {how}, but not limited: {error:#}");
-                say(Level::Error, &text);
+                let is_on = |attachment: &Attachment| attachment.is_on(name);
+                let is_attached = View::attachments_in(&self.pins).is_ok_and(|all| all.iter().any(is_on));
+                let text = if is_attached {
+                    format!("{name}: stays attached, but what is above and below it was not looked at: {error:#}")
+                } else {
+                    format!("{name}: {how}, but not limited: {error:#}")
+                };
+                let is_new = self.in_force.fail(name, &text);
+                if is_new {
+                    say(Level::Error, &text);
+                }
                 if is_locked(&error) {
                     self.late.interfaces.push(interface.clone());
                     self.late.due = Some(Instant::now() + AGAIN);
-                } else {
-                    self.in_force.stop_waiting_for_room(name);
+                } else if is_new {
                     self.metrics.record_reload(false);
                     service_manager::ready(&text);
                 }
