@@ -6,12 +6,13 @@
 
 use std::path::Path;
 
+use ratelimit_common::rules::rule::CONFIG;
 use ratelimit_dataplane::{
     Error,
-    attach::occupant::Occupant,
+    attach::{attachment::Attachment, occupant::Occupant},
     readings::gauges,
     sys::{
-        drivers::{self, Queues, Refusal},
+        drivers::{self, Queues},
         ethtool::{Channels, Ethtool, Feature},
         features,
         interface::{Attached, Interface, Program},
@@ -21,9 +22,11 @@ use ratelimit_dataplane::{
 };
 
 use super::{
+    arguments::of_pins,
+    facts::Facts,
     finding::{Check, Finding, count},
     instance::Ours,
-    layers,
+    layers, native_mode,
 };
 
 /// The largest MTU that every driver supports with XDP.
@@ -33,45 +36,24 @@ const USUAL_MTU: u32 = 1_500;
 const REFUSES: &str =
     "Most drivers without this support refuse XDP above about 3,500 bytes. Then attaching in native mode fails.";
 
-/// Properties of an interface.
-struct Facts<'a> {
-    name: &'a str,
-    /// The name of its driver.
-    driver: String,
-    /// What the driver supports, if the kernel reports it.
-    can: Option<XdpFeatures>,
-    /// The mode of the program, if it is attached.
-    mode: Option<Attached>,
-    /// Why its driver would refuse a native program now, as far as that is known.
-    refusal: Option<Refusal>,
-}
-
-impl Facts<'_> {
-    /// Returns whether the program runs in the network stack, or would after an attach.
-    fn is_generic(&self) -> bool {
-        self.mode.map_or(self.can.is_some_and(|can| !can.native), |mode| mode == Attached::Generic)
-    }
-
-    /// Returns the command that attaches.
-    fn attach(&self) -> String {
-        let cannot = self.can.is_some_and(|can| !can.native);
-        format!("ratelimit attach {}{}", self.name, if cannot { " --mode generic" } else { "" })
-    }
-}
-
-/// Returns the findings. `as_root` is this command with more privileges.
+/// Returns the findings. `capacity` is that of the interface, 0 for none. `as_root` is this command with more privileges.
 pub(super) fn examine(
     all: &[Interface],
     interface: &Interface,
     ours: &Ours,
     pins: &Path,
+    capacity: u64,
     as_root: &str,
 ) -> Result<Vec<Finding>, Error> {
     let driver = Ethtool::of(&interface.name)?;
     let is_ours = ours.has(interface);
     // The driver has accepted the program, whoever owns it.
     let is_taken = is_ours || !ours.are_known;
+    let own = ours.attachments.iter().find(|attachment| attachment.is_on(&interface.name));
+    let (is_of_file, is_shadow) = (own.is_some_and(|own| own.origin == CONFIG), own.is_some_and(Attachment::is_shadow));
     let facts = Facts {
+        pins: of_pins(pins),
+        by_hand: native_mode::by_hand(&interface.name, &of_pins(pins), is_of_file, is_shadow, capacity),
         name: &interface.name,
         driver: driver.driver().unwrap_or_else(|| "unknown".to_owned()),
         can: xdp_features::xdp_features(interface.index),
@@ -89,7 +71,7 @@ pub(super) fn examine(
         Some(hidden) if !ours.are_known => findings.push(hidden_program(hidden, as_root)),
         Some(other) => findings.push(other_program(&facts, &Occupant::of(interface, other))),
         None if is_covered => {}
-        None => findings.push(native(&facts)),
+        None => findings.push(native_mode::examine(&facts)),
     }
     findings.extend(layers::examine(all, interface, ours, pins));
     if !ours.attachments.is_empty() && !is_ours && !is_covered {
@@ -131,78 +113,6 @@ fn other_program(facts: &Facts<'_>, other: &Occupant) -> Finding {
 fn hidden_program(Program { id, mode }: Program, as_root: &str) -> Finding {
     let what = format!("has an XDP program (id {id}, {}) that this user may not read", mode.name());
     Finding::note(Check::OtherProgram, &what, "It belongs to ratelimit or to another owner.").fixed_by(as_root)
-}
-
-/// Returns the finding about native mode.
-fn native(facts: &Facts<'_>) -> Finding {
-    let Facts { name, driver, can, mode, .. } = facts;
-    let slow = "In generic mode, the kernel creates a socket buffer for each packet before the program sees it. So a flood costs far more.";
-    // The kernel cannot change the mode in place. If the driver refuses, the interface must not stay without a program.
-    let again =
-        format!("ratelimit detach {name} && {{ ratelimit attach {name} || ratelimit attach {name} --mode generic; }}");
-    let known = drivers::of(driver);
-    let resets = if known.is_some_and(|driver| driver.resets) {
-        "; the first attach interrupts the link for a moment"
-    } else {
-        ""
-    };
-    match (mode, &facts.refusal) {
-        (Some(Attached::Generic), Some(Refusal { why, fix })) => {
-            let finding = Finding::note(Check::NativeXdp, &format!("attached in generic mode: {why}"), slow);
-            return match fix {
-                Some(fix) => finding.fixed_by(format!("{fix} && {again}")),
-                None => finding,
-            };
-        }
-        (None, Some(Refusal { why, fix })) => {
-            let generic = format!("ratelimit attach {name} --mode generic");
-            let slow = format!("Until that ends, `ratelimit attach` needs --mode generic. {slow}");
-            return Finding::warning(Check::NativeXdp, why, &slow).fixed_by(fix.clone().unwrap_or(generic));
-        }
-        _ => {}
-    }
-    match (mode, can) {
-        (Some(Attached::Native | Attached::Offloaded), _) => {
-            Finding::ok(Check::NativeXdp, &format!("attached, native (driver {driver})"))
-        }
-        (Some(Attached::Generic), Some(XdpFeatures { native: true, .. })) if known.is_none() => {
-            let what = format!("attached in generic mode, although its driver ({driver}) announces native XDP");
-            let why = format!("{slow} The driver may refuse native XDP for reasons of its own.");
-            Finding::note(Check::NativeXdp, &what, &why).fixed_by(again)
-        }
-        (Some(Attached::Generic), None) if known.is_some_and(|driver| !driver.has_native) => {
-            let what = format!("attached in generic mode: its driver ({driver}) has no native XDP");
-            Finding::note(Check::NativeXdp, &what, slow)
-        }
-        (Some(Attached::Generic), Some(XdpFeatures { native: true, .. })) => {
-            let what = format!("attached in generic mode, although its driver ({driver}) has native XDP");
-            Finding::warning(Check::NativeXdp, &what, slow).fixed_by(again)
-        }
-        (Some(Attached::Generic), Some(XdpFeatures { native: false, .. })) => {
-            let what = format!("attached in generic mode: its driver ({driver}) has no native XDP");
-            Finding::note(Check::NativeXdp, &what, slow)
-        }
-        (Some(Attached::Generic), None) => {
-            let what = format!(
-                "attached in generic mode; before Linux 6.3, the kernel does not tell whether the driver ({driver}) has native XDP"
-            );
-            let make = if known.is_some() { Finding::warning } else { Finding::note };
-            make(Check::NativeXdp, &what, slow).fixed_by(again)
-        }
-        (None, Some(XdpFeatures { native: true, .. })) => {
-            Finding::ok(Check::NativeXdp, &format!("its driver ({driver}) has native XDP{resets}"))
-        }
-        (None, Some(XdpFeatures { native: false, .. })) => {
-            let what = format!("its driver ({driver}) has no native XDP");
-            Finding::warning(Check::NativeXdp, &what, &format!("`ratelimit attach` needs --mode generic. {slow}"))
-                .fixed_by(facts.attach())
-        }
-        (None, None) => {
-            let what =
-                format!("before Linux 6.3, the kernel does not tell whether the driver ({driver}) has native XDP");
-            Finding::note(Check::NativeXdp, &what, "`ratelimit attach` tries it, and fails if the driver has none.")
-        }
-    }
 }
 
 /// Returns the finding about the MTU. Frames longer than a buffer need a driver that supports several buffers.
@@ -308,29 +218,15 @@ fn queues(facts: &Facts<'_>, channels: Option<Channels>, cpus: u32) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::finding::Severity, *};
+    use super::{
+        super::{
+            facts::tests::{ALL, brief, facts},
+            finding::Severity,
+        },
+        *,
+    };
 
-    const ALL: XdpFeatures = XdpFeatures { native: true, several_buffers: true };
     const ON: Option<Feature> = Some(Feature { is_on: true, can_change: true });
-
-    fn facts(driver: &str, can: Option<XdpFeatures>, mode: Option<Attached>) -> Facts<'static> {
-        Facts { name: "eth0", driver: driver.to_owned(), can, mode, refusal: None }
-    }
-
-    /// Returns the severity of a finding, and the command that fixes it.
-    fn brief(finding: Option<Finding>) -> Option<(Severity, Option<String>)> {
-        finding.map(|finding| (finding.severity, finding.fix))
-    }
-
-    #[test]
-    fn nothing_is_claimed_about_a_driver_that_the_kernel_does_not_describe() {
-        let unknown = |mode| brief(Some(native(&facts("ixgbe", None, mode)))).unwrap();
-        assert_eq!(unknown(None), (Severity::Note, None));
-        assert_eq!(unknown(Some(Attached::Native)).0, Severity::Ok);
-        let again =
-            "ratelimit detach eth0 && { ratelimit attach eth0 || ratelimit attach eth0 --mode generic; }".to_owned();
-        assert_eq!(unknown(Some(Attached::Generic)), (Severity::Warning, Some(again)));
-    }
 
     #[test]
     fn a_large_mtu_is_a_warning_if_kernel_or_driver_support_one_buffer() {
@@ -400,24 +296,5 @@ mod tests {
         let combined = Some("ethtool -L eth0 combined 8".to_owned());
         assert_eq!(bnxt((0, 37), (2, 74), None), (Severity::Warning, combined));
         assert_eq!(bnxt((0, 37), (2, 74), Some(Attached::Native)), (Severity::Note, None));
-    }
-
-    #[test]
-    fn a_generic_program_is_a_warning_only_if_native_mode_can_be_had() {
-        let refusal = |fix: Option<&str>| Some(Refusal { why: "no".to_owned(), fix: fix.map(str::to_owned) });
-        let of = |driver, can, refusal| {
-            let facts = Facts { refusal, ..facts(driver, can, Some(Attached::Generic)) };
-            brief(Some(native(&facts))).unwrap()
-        };
-        let again = "ratelimit detach eth0 && { ratelimit attach eth0 || ratelimit attach eth0 --mode generic; }";
-        assert_eq!(of("vmxnet3", Some(ALL), None), (Severity::Warning, Some(again.to_owned())));
-        let first = Some(format!("ip link set eth0 mtu 3494 && {again}"));
-        assert_eq!(of("vmxnet3", Some(ALL), refusal(Some("ip link set eth0 mtu 3494"))), (Severity::Note, first));
-        assert_eq!(of("ena", Some(ALL), refusal(None)), (Severity::Note, None));
-        assert_eq!(of("unknown", Some(ALL), None), (Severity::Note, Some(again.to_owned())));
-        assert_eq!(of("r8169", None, None), (Severity::Note, None));
-        let before = Facts { refusal: refusal(None), ..facts("ena", Some(ALL), None) };
-        let otherwise = Some("ratelimit attach eth0 --mode generic".to_owned());
-        assert_eq!(brief(Some(native(&before))).unwrap(), (Severity::Warning, otherwise));
     }
 }

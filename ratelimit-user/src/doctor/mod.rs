@@ -7,6 +7,7 @@
 mod arguments;
 mod cells;
 mod connections;
+mod facts;
 pub mod finding;
 mod firewall;
 mod fleet;
@@ -15,6 +16,7 @@ mod instance;
 mod interface;
 mod layers;
 mod link_type;
+mod native_mode;
 mod own_network;
 mod peers;
 mod session;
@@ -26,6 +28,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use ratelimit_dataplane::{
     Error,
+    rules::capacities,
     sys::{
         host as privileges,
         interface::{self as interfaces, Interface},
@@ -58,7 +61,9 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let chosen = choose(&all, names, &ours, &mut findings);
     let window = Window::measure(&chosen, running, &ours)?;
     for interface in &chosen {
-        findings.extend(interface::examine(&all, interface, &ours, pins, &as_root)?);
+        let capacity = running.map(|running| capacities::of(&running.tables, interface.index)).transpose()?;
+        let capacity = capacity.flatten().unwrap_or(0);
+        findings.extend(interface::examine(&all, interface, &ours, pins, capacity, &as_root)?);
         findings.extend(link_type::examine(interface, &ours).map(|finding| finding.on(&interface.name)));
         findings.extend(traffic::losses(interface, &window)?);
     }

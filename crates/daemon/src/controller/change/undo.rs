@@ -63,7 +63,8 @@ struct MadeRoom {
 }
 
 impl Done {
-    /// Detaches those interfaces above one that make room for it. The kernel refuses a program below another one.
+    /// Detaches those interfaces above one that make room for it. The kernel refuses a program below another one. A bond in
+    /// native mode puts its program on its members, so it refuses one of theirs.
     ///
     /// # Errors
     ///
@@ -75,20 +76,21 @@ impl Done {
         lower: &Interface,
         makes_room: &dyn Fn(&Attachment) -> bool,
     ) -> Result<(), Error> {
-        let above: Vec<_> = layers::directly_above(all, lower).collect();
-        let attached = if above.is_empty() { Vec::new() } else { instance.attachments.list()? };
-        for upper in above {
-            let in_the_way = attached.iter().find(|attachment| attachment.is_on(&upper.name) && makes_room(attachment));
+        let members = all.iter().filter(|one| layers::is_bond(lower) && one.controller == Some(lower.index));
+        let others: Vec<_> = layers::directly_above(all, lower).chain(members).collect();
+        let attached = if others.is_empty() { Vec::new() } else { instance.attachments.list()? };
+        for other in others {
+            let in_the_way = attached.iter().find(|attachment| attachment.is_on(&other.name) && makes_room(attachment));
             let Some(attachment) = in_the_way else { continue };
             attachment.detach()?;
             let mode = if attachment.recorded.is_generic { Mode::Generic } else { Mode::Native };
             let how = How { mode, replace: false, origin: attachment.origin, shadow: attachment.is_shadow() };
-            self.made_room.push(MadeRoom { interface: Interface { program: None, ..upper.clone() }, how });
+            self.made_room.push(MadeRoom { interface: Interface { program: None, ..other.clone() }, how });
         }
         Ok(())
     }
 
-    /// Returns the names of interfaces that were detached for others below them.
+    /// Returns the names of interfaces that were detached for others.
     pub fn made_room(&self) -> impl Iterator<Item = &str> {
         self.made_room.iter().map(|one| one.interface.name.as_str())
     }

@@ -91,8 +91,8 @@ impl Links {
     fn record(&mut self, index: u32, now: Option<Known>, requested: &[Interface], wait: Duration) {
         let (names, moved) = changed(&mut self.known, index, now);
         let listed = names.into_iter().filter(|name| requested.iter().any(|one| one.name == *name));
-        let (before, found) = (self.changed.len() + self.moved.len(), &mut self.changed);
-        found.extend(listed);
+        let before = self.changed.len() + self.moved.len();
+        self.changed.extend(listed);
         self.moved.extend(moved);
         if self.changed.len() + self.moved.len() > before {
             self.settled.get_or_insert_with(|| Instant::now() + wait);
