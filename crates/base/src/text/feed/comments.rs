@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::content::LineError;
+
 /// Comments that have an end.
 const BLOCKS: [(&str, &str); 2] = [("/*", "*/"), ("<!--", "-->")];
 
@@ -23,11 +25,15 @@ impl Comments {
     }
 
     /// Returns a line without its comments.
-    pub(super) fn without<'a>(&mut self, line: &'a str, number: usize) -> Cow<'a, str> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if a comment begins behind something else and does not end in the line: the text of a feed can have it.
+    pub(super) fn without<'a>(&mut self, line: &'a str, number: usize) -> Result<Cow<'a, str>, LineError> {
         let (mut kept, mut rest) = (Cow::Borrowed(""), line);
         loop {
             if let Some((end, _)) = self.open {
-                let Some((_, after)) = rest.split_once(end) else { return kept };
+                let Some((_, after)) = rest.split_once(end) else { return Ok(kept) };
                 self.open = None;
                 rest = after;
             }
@@ -40,7 +46,10 @@ impl Comments {
                 kept.push(' ');
                 kept.push_str(before);
             }
-            let Some((end, after)) = block else { return kept };
+            let Some((end, after)) = block else { return Ok(kept) };
+            if !kept.trim().is_empty() && !after.contains(end) {
+                return Err(LineError::Comment);
+            }
             self.open = Some((end, number));
             rest = after;
         }
@@ -49,6 +58,7 @@ impl Comments {
 
 /// Returns what stands before the first comment. If it has an end, also the end, and what stands behind its beginning.
 fn cut(line: &str) -> (&str, Option<(&'static str, &str)>) {
+    let begin = line.len() - line.trim_start().len();
     let mut last_quote = None;
     let (mut from, mut is_word_before, mut is_quoted) = (0, false, false);
     while let Some(at) = line[from..].find(['#', ';', '/', '-', '<', 'R', 'r']).map(|at| from + at) {
@@ -57,7 +67,7 @@ fn cut(line: &str) -> (&str, Option<(&'static str, &str)>) {
         if at > from {
             is_word_before = !line[..at].ends_with(char::is_whitespace);
         }
-        let is_first = line[..at].trim().is_empty();
+        let is_first = at == begin;
         let is_space = |behind: &str| behind.chars().next().is_none_or(char::is_whitespace);
         let begins = match rest.as_bytes() {
             // `192.0.2.1#53` has a port.

@@ -77,6 +77,12 @@ pub enum FeedError {
     Json(String),
     #[error("is a set of ipset with a mask")]
     Netmask,
+    #[error("has several sets of ipset")]
+    Sets,
+    #[error("has a comment without an end, which begins in line {0}")]
+    Comment(usize),
+    #[error("ends some of its lines with CR and others with LF")]
+    Ends,
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
 }
@@ -92,6 +98,9 @@ impl FeedError {
             Self::Names(_) | Self::Hosts { .. } => "give a list of addresses to refuse",
             Self::Encoding(_) => "convert it to UTF-8, for example with iconv",
             Self::Packed(_) => "unpack it",
+            Self::Sets => "copy one set with `ratelimit list import ipset`",
+            Self::Comment(_) => "end the comment",
+            Self::Ends => "end each line with LF",
             Self::Netmask => "copy it with `ratelimit list import ipset`",
             Self::Io(_) => "check the file",
         }
@@ -126,11 +135,13 @@ pub(super) enum LineError {
     #[error("has several addresses, and can mean several things: write one address or range (A-B) per line")]
     Several,
     #[error("can be {0}/{1}, or {0} with a number: write the prefix with its slash, or the address alone")]
-    Length(IpAddr, u32),
+    Length(IpAddr, u64),
     #[error("is a line from the log of a web server: write the address alone")]
     Log,
     #[error("is a key, which can mean anything: write the address as a text")]
     Key,
+    #[error("has a comment that ends in another line: write the address alone")]
+    Comment,
     #[error("is in quotes that begin or end in another line: write the address alone")]
     Quote,
     #[error("has a number where an address belongs: write the address")]
@@ -141,4 +152,11 @@ pub(super) enum LineError {
         v6 = ratelimit_common::rules::list::SHORTEST_V6
     )]
     Wide,
+}
+
+impl LineError {
+    /// Returns whether the list says that the addresses of the line are not meant.
+    pub(super) fn is_exclusion(&self) -> bool {
+        matches!(self, Self::Excluded(_) | Self::Sign('!' | '-' | '~' | '^'))
+    }
 }

@@ -1,6 +1,6 @@
 //! Rules of iptables, and entries of ipset, as these programs save them.
 
-use super::{content::LineError, item::Item};
+use super::{content::LineError, item::Item, words::excludes_as_key};
 use crate::text::{excerpt::excerpt, prefix::PrefixError};
 
 /// Options of an entry that change nothing about its addresses. They have a value.
@@ -53,7 +53,30 @@ pub(super) fn read(line: &str) -> Option<Result<Vec<Item>, LineError>> {
     is_rule.then(|| of_rule(&words(line)))
 }
 
-fn of_set(SetEntry { entry, wrong, .. }: SetEntry) -> Result<Vec<Item>, LineError> {
+/// The set of ipset that a text has.
+#[derive(Debug, Default)]
+pub(super) struct Sets {
+    set: Option<String>,
+    is_created: bool,
+}
+
+impl Sets {
+    /// Returns whether a line is of a second set. Another set can mean the opposite.
+    pub(super) fn has_second(&mut self, line: &str) -> bool {
+        let words: Vec<&str> = line.split_whitespace().take(4).collect();
+        let (set, is_new) = match words.strip_prefix(&["ipset"]).unwrap_or(&words) {
+            ["create", set, ..] => (*set, true),
+            ["add", set, ..] => (*set, false),
+            _ => return false,
+        };
+        let is_second = is_new && self.is_created || *self.set.get_or_insert_with(|| set.to_owned()) != *set;
+        self.is_created |= is_new;
+        is_second
+    }
+}
+
+fn of_set(SetEntry { set, entry, wrong, .. }: SetEntry) -> Result<Vec<Item>, LineError> {
+    let wrong = wrong.or_else(|| excludes_as_key(&set).then(|| excerpt(&set)));
     match (wrong, Item::of(&entry)?) {
         (Some(wrong), _) => Err(LineError::Excluded(wrong)),
         (None, Some(item)) => Ok(vec![item]),
@@ -80,11 +103,21 @@ fn of_rule(words: &[&str]) -> Result<Vec<Item>, LineError> {
             let items: Option<Vec<Item>> = several?.into_iter().collect();
             items.ok_or(PrefixError::Address.into())
         }
-        _ => match words.iter().find(|word| ["ACCEPT", "RETURN", "!", "-D", "--delete"].contains(word)) {
-            Some(word) => Err(LineError::Excluded((*word).to_owned())),
+        _ => match exception(words) {
+            Some(word) => Err(LineError::Excluded(excerpt(word))),
             None => Err(LineError::Rule),
         },
     }
+}
+
+/// Returns what can make the source of a rule an exception, such as any target that does not refuse it.
+fn exception<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let mut pairs = words.windows(2).filter_map(|pair| match pair {
+        ["-j" | "--jump", "DROP" | "REJECT"] => None,
+        ["-j" | "--jump" | "-g" | "--goto", target] => Some(*target),
+        _ => None,
+    });
+    pairs.next().or_else(|| words.iter().copied().find(|word| ["!", "-D", "--delete"].contains(word)))
 }
 
 /// Returns the words of a line. One in quotes is a single one.

@@ -32,6 +32,9 @@ impl Item {
         if !word.contains(['.', ':', '/']) {
             return Ok(None);
         }
+        if let Some(word) = unpadded(word) {
+            return Self::of(&word);
+        }
         match word.parse::<Prefix>() {
             Ok(prefix) if word.contains('/') => return Ok(Some(Self::Prefix(prefix))),
             Ok(prefix) => return Ok(Some(Self::Address(prefix.address()))),
@@ -126,10 +129,15 @@ impl Item {
         matches!(self, Self::Address(IpAddr::V4(v4)) if matches!(v4.octets(), [0 | 255, ..]))
     }
 
-    /// Returns whether the address can be that of a network with a prefix of this length.
+    /// Returns whether the address can be that of a network with a prefix of this length, or with this many addresses.
     pub(super) fn can_have(self, length: u64) -> bool {
         match self {
-            Self::Address(address @ IpAddr::V4(_)) => (8..30).contains(&length) && ends_in_zeros(address, 32 - length),
+            Self::Address(IpAddr::V4(v4)) => {
+                let (first, zeros) = (u64::from(v4.to_bits()), u64::from(v4.to_bits().trailing_zeros()));
+                let is_block = length >= 8 && length.is_power_of_two() && first % length == 0;
+                let is_blocks = length >= 256 && length % 256 == 0 && first % 256 == 0;
+                (8..32).contains(&length) && zeros >= 32 - length || is_block || is_blocks
+            }
             Self::Address(address @ IpAddr::V6(_)) => {
                 (8..128).contains(&length) && ends_in_zeros(address, 128 - length)
             }
@@ -174,6 +182,24 @@ impl Item {
         let mut parts = Vec::new();
         self.each(|prefix| parts.push(prefix));
         parts
+    }
+}
+
+/// Returns `001.002.003.000` without its zeros, which cannot make a number octal if all numbers have three digits.
+fn unpadded(word: &str) -> Option<String> {
+    let (first, rest) = word.split_at(word.find(['-', '/']).unwrap_or(word.len()));
+    let without = |text: &str| {
+        let is_number = |part: &str| part.len() == 3 && part.bytes().all(|byte| byte.is_ascii_digit());
+        if text.len() != 15 || !text.split('.').all(is_number) || text.parse::<Ipv4Addr>().is_ok() {
+            return None;
+        }
+        let numbers: Option<Vec<u8>> = text.split('.').map(|part| part.parse().ok()).collect();
+        numbers.map(|numbers| numbers.iter().map(u8::to_string).collect::<Vec<_>>().join("."))
+    };
+    match (without(first), rest.strip_prefix('-').and_then(without)) {
+        (None, None) => None,
+        (Some(first), None) => Some(first + rest),
+        (only, Some(last)) => Some(format!("{}-{last}", only.as_deref().unwrap_or(first))),
     }
 }
 

@@ -1,19 +1,18 @@
 //! The lines of a list.
 
-use std::{
-    io::BufRead,
-    net::{IpAddr, Ipv6Addr},
-};
+use std::{io::BufRead, net::IpAddr};
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2};
 
 use super::{
     comments::Comments,
     content::{FeedError, LineError, MOST_LINES},
     entry,
+    firewall::Sets,
     looks::Looks,
+    section::Section,
     sink::Sink,
-    words::{excluding, words},
+    words::words,
 };
 use crate::text::prefix::{Prefix, PrefixError};
 
@@ -22,30 +21,40 @@ pub(super) const MOST_BYTES: usize = 4_096;
 
 /// Reads a list with one entry per line.
 pub(super) fn read(input: impl BufRead, sink: &mut Sink) -> Result<(), FeedError> {
-    let mut lines = Lines { input, line: Vec::new(), is_long: false, is_after_return: false };
+    let mut lines = Lines { input, line: Vec::new(), is_long: false, ends: Ends::Unknown };
     let (mut comments, mut looks, mut section) = (Comments::default(), Looks::default(), Section::default());
-    let (mut quotes, mut number) = (Quotes::default(), 0);
+    let (mut quotes, mut sets, mut number) = (Quotes::default(), Sets::default(), 0);
     while lines.next()? {
         number += 1;
         if number > MOST_LINES {
             return Err(FeedError::Lines);
         }
         sink.check(|lines| looks.names(lines))?;
-        if lines.is_long {
-            sink.bad(number, format!("is longer than {MOST_BYTES} bytes"));
-            continue;
-        }
         if !comments.is_open()
             && !quotes.is_open
             && section.is_used()
+            && !lines.is_long
             && let Some((prefix, given)) = plain(&lines.line)
         {
             sink.take_prefix(number, prefix, given, || String::from_utf8_lossy(&lines.line).trim().to_owned());
             continue;
         }
         let text = String::from_utf8_lossy(&lines.line);
-        let line = comments.without(&text, number);
-        let line = line.trim();
+        let (line, error) = match comments.without(&text, number) {
+            Ok(line) => (line, None),
+            Err(error) => (text.as_ref().into(), Some(error)),
+        };
+        let (line, indent) = (line.trim(), text.len() - text.trim_start().len());
+        if lines.is_long {
+            section.see(line, indent);
+            sink.bad(number, format!("is longer than {MOST_BYTES} bytes"));
+            continue;
+        }
+        if let Some(error) = error {
+            section.see(line, indent);
+            sink.refuse(number, line, &error);
+            continue;
+        }
         if line.is_empty() {
             continue;
         }
@@ -55,14 +64,30 @@ pub(super) fn read(input: impl BufRead, sink: &mut Sink) -> Result<(), FeedError
         if line.starts_with("create ") && line.split_whitespace().any(|word| matches!(word, "netmask" | "bitmask")) {
             return Err(FeedError::Netmask);
         }
+        if sets.has_second(line) {
+            return Err(FeedError::Sets);
+        }
+        let was_open = quotes.is_open;
         if quotes.see(line) {
+            if !was_open {
+                section.see(line, indent);
+            }
             sink.refuse(number, line, &LineError::Quote);
             continue;
         }
-        section.see(line);
-        match entry::read(line).and_then(|entry| section.judge(entry)) {
+        let outer = section.see(line, indent);
+        let entry = entry::read(line);
+        let entry = match (outer, entry) {
+            (Some(why), Ok(_)) => Err(LineError::Excluded(why)),
+            (None, Err(LineError::Excluded(why))) => {
+                section.go_on(line, indent, &why);
+                Err(LineError::Excluded(why))
+            }
+            (_, entry) => entry,
+        };
+        match entry {
             Ok(entry) => {
-                looks.entry(&entry);
+                looks.entry(&entry, sink.feed.usable);
                 sink.take(number, line, &entry.items);
             }
             Err(error) => {
@@ -71,12 +96,17 @@ pub(super) fn read(input: impl BufRead, sink: &mut Sink) -> Result<(), FeedError
                 }
                 // The line says already what is no address.
                 let is_alone = matches!(error, LineError::Near(_)) && words(line).nth(1).is_none();
-                sink.refuse(number, line, if is_alone { &LineError::Prefix(PrefixError::Address) } else { &error });
+                let error = if is_alone { LineError::Prefix(PrefixError::Address) } else { error };
+                if error.is_exclusion() {
+                    sink.exclude(number, line, &error, &entry::excluded(line));
+                } else {
+                    sink.refuse(number, line, &error);
+                }
             }
         }
     }
     if let Some(begin) = comments.begin() {
-        sink.bad(begin, "the comment that begins here has no end, so nothing behind it is read".to_owned());
+        return Err(FeedError::Comment(begin));
     }
     looks.check(sink)
 }
@@ -101,14 +131,25 @@ fn is_markup(line: &str) -> bool {
     line.strip_prefix('<').is_some_and(|rest| rest.starts_with(is_name))
 }
 
-/// The lines of a text. Each ends with LF, CR, or both.
+/// How the lines of a text end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    Unknown,
+    /// With LF, or with CR and LF. Another CR is a space.
+    Lf,
+    /// The first line ended with CR: what follows decides.
+    AfterFirst,
+    Cr,
+}
+
+/// The lines of a text.
 struct Lines<R> {
     input: R,
     /// The line without its end.
     line: Vec<u8>,
     /// Whether the line has more bytes than it may have.
     is_long: bool,
-    is_after_return: bool,
+    ends: Ends,
 }
 
 impl<R: BufRead> Lines<R> {
@@ -120,12 +161,18 @@ impl<R: BufRead> Lines<R> {
         loop {
             let buffer = self.input.fill_buf()?;
             let Some(first) = buffer.first() else { return Ok(has_any) };
-            if std::mem::take(&mut self.is_after_return) && *first == b'\n' {
-                self.input.consume(1);
-                continue;
+            match (self.ends, *first) {
+                (Ends::AfterFirst, b'\n') => {
+                    self.ends = Ends::Lf;
+                    self.input.consume(1);
+                    continue;
+                }
+                (Ends::AfterFirst, _) => self.ends = Ends::Cr,
+                (Ends::Unknown, _) if memchr(b'\n', buffer).is_some() => self.ends = Ends::Lf,
+                _ => {}
             }
             has_any = true;
-            let end = memchr2(b'\n', b'\r', buffer);
+            let end = if self.ends == Ends::Lf { memchr(b'\n', buffer) } else { memchr2(b'\n', b'\r', buffer) };
             let part = &buffer[..end.unwrap_or(buffer.len())];
             let space = MOST_BYTES.saturating_sub(self.line.len());
             self.is_long |= part.len() > space;
@@ -135,7 +182,12 @@ impl<R: BufRead> Lines<R> {
                 self.input.consume(count);
                 continue;
             };
-            self.is_after_return = buffer[end] == b'\r';
+            self.ends = match (self.ends, buffer[end]) {
+                (Ends::Unknown, b'\r') => Ends::AfterFirst,
+                (Ends::Cr, b'\n') => return Err(FeedError::Ends),
+                (Ends::Unknown, _) => Ends::Lf,
+                (ends, _) => ends,
+            };
             self.input.consume(end + 1);
             return Ok(true);
         }
@@ -158,38 +210,5 @@ impl Quotes {
         }
         self.is_open = !is_whole && (line.starts_with('"') || line.starts_with("add "));
         !is_whole
-    }
-}
-
-/// A part of a list whose heading says that its addresses are not meant, such as `[whitelist]` or `allow:`.
-#[derive(Debug, Default)]
-struct Section {
-    heading: Option<String>,
-}
-
-impl Section {
-    fn is_used(&self) -> bool {
-        self.heading.is_none()
-    }
-
-    fn see(&mut self, line: &str) {
-        let in_brackets = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'));
-        let is_open = line.matches('{').count() > line.matches('}').count();
-        if is_open
-            || line.ends_with([':', '(', '[', '='])
-            || in_brackets.is_some_and(|inner| inner.parse::<Ipv6Addr>().is_err())
-        {
-            let words: Vec<_> = words(line).collect();
-            self.heading = excluding(&words, |_| false);
-        } else if line.starts_with(['}', ')', ']']) {
-            self.heading = None;
-        }
-    }
-
-    fn judge(&self, entry: entry::Entry) -> Result<entry::Entry, LineError> {
-        match &self.heading {
-            None => Ok(entry),
-            Some(heading) => Err(LineError::Excluded(heading.clone())),
-        }
     }
 }

@@ -7,6 +7,9 @@ use super::{content::FeedError, entry::Entry, near::is_host, sink::Sink};
 /// A text with fewer lines can look like anything.
 const FEW: usize = 20;
 
+/// The first lines, which tell of the host itself in a hosts file.
+const FIRST: usize = 10;
+
 /// The fewest lines that are a list of names.
 const NAMES: usize = 3;
 
@@ -24,11 +27,11 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// Counts a line that can be used.
-    pub(super) fn entry(&mut self, entry: &Entry) {
+    /// Counts a line that can be used, behind so many others.
+    pub(super) fn entry(&mut self, entry: &Entry, before: usize) {
         self.named += usize::from(entry.is_named);
         self.of_hosts += usize::from(entry.is_of_hosts);
-        self.has_own_name |= entry.is_own_name;
+        self.has_own_name |= entry.is_own_name && before < FIRST;
     }
 
     /// Counts a line without an address.

@@ -14,6 +14,7 @@ mod lines;
 mod looks;
 mod near;
 mod packed;
+mod section;
 mod sink;
 mod words;
 
@@ -46,5 +47,5 @@ pub fn read_within(input: impl BufRead, most: usize, widths: Widths) -> Result<F
     let mut sink = Sink::of(most, widths);
     packed::read(input, &mut sink)?;
     sink.check(|_| false)?;
-    Ok(sink.feed())
+    sink.feed()
 }

@@ -8,7 +8,7 @@ use crate::text::excerpt::excerpt;
 /// Returns what is wrong with a word that is no address, if there is one in it.
 pub(super) fn near(word: &str) -> Option<LineError> {
     if is_length(word) {
-        return Some(LineError::Apart(word.to_owned()));
+        return Some(LineError::Apart(excerpt(word)));
     }
     if !has_v4(word) && !has_v6(word) {
         return None;

@@ -1,14 +1,14 @@
 //! Takes what the formats find, within bounds, and leaves out what a list excludes elsewhere.
 
-use std::{collections::HashMap, net::IpAddr};
+use std::net::IpAddr;
 
 use super::{
     content::{Bad, Feed, FeedError, LineError, MOST_BAD, MOST_PREFIXES, NAMED_CUTS, Widths},
     item::Item,
 };
 use crate::text::{
-    excerpt::excerpt,
-    prefix::{Prefix, PrefixError},
+    excerpt::{excerpt, message},
+    prefix::Prefix,
 };
 
 /// A feed that is being read.
@@ -16,6 +16,10 @@ pub(super) struct Sink {
     pub(super) feed: Feed,
     /// What the list says is not meant.
     excluded: Vec<Prefix>,
+    /// The entries with another number of prefixes than one: where they begin, and where they end.
+    groups: Vec<(u32, u32)>,
+    /// Where the prefixes are that were cut.
+    cuts: Vec<u32>,
     most: usize,
     widths: Widths,
 }
@@ -30,7 +34,8 @@ pub(super) struct Mark {
 
 impl Sink {
     pub(super) fn of(most: usize, widths: Widths) -> Self {
-        Self { feed: Feed::default(), excluded: Vec::new(), most: most.min(MOST_PREFIXES), widths }
+        let most = most.min(MOST_PREFIXES);
+        Self { feed: Feed::default(), excluded: Vec::new(), groups: Vec::new(), cuts: Vec::new(), most, widths }
     }
 
     /// Fails if there is too much. `are_names` returns whether that is so because the lines have names.
@@ -75,6 +80,9 @@ impl Sink {
         let mark = self.mark();
         let mut is_wide = false;
         for item in items {
+            if let Item::Cut(prefix, address) = item {
+                self.cut(line, *prefix, *address);
+            }
             item.each(|prefix| {
                 is_wide |= self.widths == Widths::OfLists && prefix.is_too_wide();
                 self.feed.prefixes.push((prefix, line));
@@ -84,49 +92,49 @@ impl Sink {
             self.back(mark);
             return self.refuse(line, text, &LineError::Wide);
         }
-        for item in items {
-            if let Item::Cut(prefix, address) = item {
-                self.cut(line, *prefix, *address);
-            }
+        let (begin, end) = (mark.prefixes, self.feed.prefixes.len());
+        if end - begin != 1 {
+            self.groups.push((begin as u32, end as u32));
         }
         self.feed.usable += 1;
     }
 
     fn cut(&mut self, line: usize, prefix: Prefix, address: IpAddr) {
-        self.feed.cuts += 1;
-        if self.feed.cuts <= NAMED_CUTS {
+        self.cuts.push(self.feed.prefixes.len() as u32);
+        if self.cuts.len() <= NAMED_CUTS {
             self.feed.cut.push(Bad { line, why: format!("{address}/{} is {prefix}", prefix.bits()) });
         }
     }
 
     /// Names a line with its text.
     pub(super) fn refuse(&mut self, line: usize, text: &str, error: &LineError) {
-        if matches!(error, LineError::Excluded(_) | LineError::Sign('!' | '-' | '~' | '^')) {
-            let is_part = |character: char| character.is_ascii_hexdigit() || matches!(character, '.' | ':' | '/');
-            let words = text.split(|character| !is_part(character)).filter(|word| word.contains(['.', ':']));
-            self.excluded.extend(words.filter_map(|word| match word.trim_matches(['.', '/']).parse() {
-                Ok(prefix) | Err(PrefixError::HostBits(prefix, _)) => Some(prefix),
-                Err(_) => None,
-            }));
-        }
         self.bad(line, format!("{}: {error}", excerpt(text)));
+    }
+
+    /// Names a line whose addresses are not meant, so that no other line is taken that contains them.
+    pub(super) fn exclude(&mut self, line: usize, text: &str, error: &LineError, items: &[Item]) {
+        items.iter().for_each(|item| item.each(|prefix| self.excluded.push(prefix)));
+        self.refuse(line, text, error);
     }
 
     /// Names a line.
     pub(super) fn bad(&mut self, line: usize, why: String) {
-        self.feed.bad.push(Bad { line, why });
+        self.feed.bad.push(Bad { line, why: message(&why) });
     }
 
     pub(super) fn mark(&self) -> Mark {
-        Mark { prefixes: self.feed.prefixes.len(), usable: self.feed.usable, cuts: self.feed.cuts }
+        Mark { prefixes: self.feed.prefixes.len(), usable: self.feed.usable, cuts: self.cuts.len() }
     }
 
     /// Leaves out what was taken since the mark.
     pub(super) fn back(&mut self, mark: Mark) {
         self.feed.prefixes.truncate(mark.prefixes);
         self.feed.usable = mark.usable;
-        self.feed.cuts = mark.cuts;
+        self.cuts.truncate(mark.cuts);
         self.feed.cut.truncate(mark.cuts);
+        while self.groups.last().is_some_and(|(_, end)| *end as usize > mark.prefixes) {
+            self.groups.pop();
+        }
     }
 
     /// Excludes what was taken since the mark. Returns whether there was anything.
@@ -138,25 +146,63 @@ impl Sink {
         had
     }
 
-    /// Returns the feed without lines that contain what the list excludes.
-    pub(super) fn feed(mut self) -> Feed {
-        self.excluded.sort_unstable();
-        let inside = |prefix: &Prefix| {
-            let next = self.excluded.partition_point(|other| other < prefix);
-            self.excluded.get(next).filter(|other| prefix.contains(other))
-        };
-        let Feed { prefixes, usable, bad, .. } = &mut self.feed;
-        let found = prefixes.iter().filter_map(|(prefix, line)| Some((*line, *inside(prefix)?)));
-        let lines: HashMap<usize, Prefix> = if self.excluded.is_empty() { HashMap::new() } else { found.collect() };
-        if !lines.is_empty() {
-            prefixes.retain(|(_, line)| !lines.contains_key(line));
-            *usable = usable.saturating_sub(lines.len()).min(prefixes.len());
-            bad.extend(lines.into_iter().map(|(line, prefix)| Bad {
-                line,
-                why: format!("contains {prefix}, which the list excludes elsewhere, so it is left out"),
-            }));
+    /// Returns the feed without entries that contain what the list excludes, or are inside it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if too many entries do.
+    pub(super) fn feed(mut self) -> Result<Feed, FeedError> {
+        self.leave_out()?;
+        self.feed.cuts = self.cuts.len();
+        self.feed.bad.sort_by_key(|bad| bad.line);
+        Ok(self.feed)
+    }
+
+    fn leave_out(&mut self) -> Result<(), FeedError> {
+        if self.excluded.is_empty() {
+            return Ok(());
         }
-        bad.sort_by_key(|bad| bad.line);
-        self.feed
+        self.excluded.sort_unstable();
+        // None of these is inside another one. What excludes nearly all, such as `allow 0.0.0.0/0`, is a default.
+        let mut around: Vec<Prefix> = Vec::new();
+        for prefix in self.excluded.iter().filter(|prefix| !prefix.is_too_wide()) {
+            if around.last().is_none_or(|wide| !wide.contains(prefix)) {
+                around.push(*prefix);
+            }
+        }
+        let why = |prefix: &Prefix| {
+            let next = self.excluded.partition_point(|other| other < prefix);
+            let inside = self.excluded.get(next).filter(|other| prefix.contains(other)).map(|it| ("contains", it));
+            let before = around.partition_point(|other| other < prefix).checked_sub(1);
+            let wide = || around.get(before?).filter(|other| other.contains(prefix)).map(|it| ("is inside", it));
+            let (how, other) = inside.or_else(wide)?;
+            Some(format!("{how} {other}, which the list excludes elsewhere, so it is left out"))
+        };
+        let taken = std::mem::take(&mut self.feed.prefixes);
+        let (mut groups, mut begin) = (self.groups.iter().peekable(), 0);
+        let mut out = Vec::new();
+        while begin < taken.len() {
+            let group = groups.next_if(|(first, _)| *first as usize == begin);
+            let end = group.map_or(begin + 1, |(_, end)| *end as usize);
+            let entry = taken.get(begin..end).unwrap_or_default();
+            match entry.iter().find_map(|(prefix, line)| Some((why(prefix)?, *line))) {
+                None => self.feed.prefixes.extend_from_slice(entry),
+                Some(_) if self.feed.bad.len() >= MOST_BAD => return Err(FeedError::Bad),
+                Some((why, line)) => {
+                    self.feed.bad.push(Bad { line, why });
+                    self.feed.usable = self.feed.usable.saturating_sub(1);
+                    out.push(begin as u32..end as u32);
+                }
+            }
+            begin = end;
+        }
+        let is_out = |at: u32| {
+            let next = out.partition_point(|range| range.end <= at);
+            out.get(next).is_some_and(|range| range.contains(&at))
+        };
+        let mut cuts = self.cuts.iter();
+        self.feed.cut.retain(|_| cuts.next().is_some_and(|at| !is_out(*at)));
+        self.cuts.retain(|at| !is_out(*at));
+        Ok(())
     }
 }

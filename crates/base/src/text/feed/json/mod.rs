@@ -8,6 +8,7 @@ use std::{
     cell::Cell,
     fmt,
     io::{self, BufRead, BufReader, Read},
+    net::IpAddr,
 };
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -17,10 +18,10 @@ use super::{
     content::{FeedError, LineError, MOST_BAD},
     entry,
     item::Item,
-    sink::Sink,
-    words::excludes_as_key,
+    sink::{Mark, Sink},
+    words::{excludes_as_key, excludes_as_value},
 };
-use crate::text::{prefix::PrefixError, tokens::Bounded};
+use crate::text::{excerpt::excerpt, prefix::PrefixError, tokens::Bounded};
 
 /// Reads a list. Several values can follow each other.
 pub(super) fn read(input: impl Read, sink: &mut Sink) -> Result<(), FeedError> {
@@ -32,7 +33,7 @@ pub(super) fn read(input: impl Read, sink: &mut Sink) -> Result<(), FeedError> {
             return Err(FeedError::Json(format!("line {} goes on with something else", line.get())));
         }
         let mut json = serde_json::Deserializer::from_reader(&mut input);
-        if let Err(error) = reader.deserialize(&mut json, None) {
+        if let Err(error) = reader.deserialize(&mut json) {
             return Err(reader.failure.take().unwrap_or_else(|| match error.io_error_kind() {
                 Some(_) => FeedError::Io(error.into()),
                 None => FeedError::Json(format!("line {}: {}", line.get(), what(&error))),
@@ -48,6 +49,14 @@ fn what(error: &serde_json::Error) -> String {
     text.rsplit_once(" at line ").map_or_else(|| text.clone(), |(what, _)| what.to_owned())
 }
 
+/// Where a value is.
+#[derive(Debug, Clone, Copy)]
+enum Place<'k> {
+    Top,
+    Array,
+    Key(&'k str),
+}
+
 /// Reads values, and puts what they say into a feed.
 struct Reader<'a> {
     sink: &'a mut Sink,
@@ -59,61 +68,97 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn deserialize<'de, D: Deserializer<'de>>(&mut self, json: D, key: Option<&str>) -> Result<Value, D::Error> {
-        Seed { reader: self, key }.deserialize(json)
+    fn deserialize<'de, D: Deserializer<'de>>(&mut self, json: D) -> Result<Value, D::Error> {
+        Seed { reader: self, place: Place::Top }.deserialize(json)
     }
 
     /// Takes an item of a value, unless a key says otherwise.
     fn take(&mut self, line: usize, text: &str, items: &[Item]) {
         match self.excluding.clone() {
-            Some(key) => self.sink.refuse(line, text, &LineError::Excluded(key)),
+            Some(key) => self.sink.exclude(line, text, &LineError::Excluded(excerpt(&key)), items),
             None => self.sink.take(line, text, items),
         }
     }
 
-    fn array<'de, A: SeqAccess<'de>>(&mut self, mut values: A, key: Option<&str>) -> Result<(), A::Error> {
-        let (mark, mut texts, mut others, mut pair) = (self.sink.mark(), 0, Vec::new(), Vec::new());
-        while let Some(value) = values.next_element_seed(Seed { reader: self, key: None })? {
+    fn array<'de, A: SeqAccess<'de>>(&mut self, mut values: A, place: Place<'_>) -> Result<(), A::Error> {
+        let mark = self.sink.mark();
+        let (mut array, mut others) = (Array::default(), Vec::new());
+        while let Some(value) = values.next_element_seed(Seed { reader: self, place: Place::Array })? {
             if let Err(failure) = self.sink.check(|_| false) {
                 return Err(self.fail(failure));
             }
             let line = self.line.get();
+            let before = array.last.take();
+            array.values += 1;
             let text = match value {
                 Value::Text(text) => text,
                 Value::Number(number) => {
-                    others.push((line, number.unwrap_or_default().to_string(), LineError::Number));
+                    let number = number.unwrap_or_default();
+                    let error = match before {
+                        // The network and its length.
+                        Some((address, mark)) if Item::Address(address).can_have(number) => {
+                            self.sink.back(mark);
+                            LineError::Length(address, number)
+                        }
+                        _ => LineError::Number,
+                    };
+                    others.push((line, number.to_string(), error));
                     continue;
                 }
                 Value::Flag(_) | Value::Null | Value::Inner => continue,
             };
             match entry::read(text.trim()) {
                 Ok(entry) => {
-                    texts += 1;
-                    if texts <= 2 {
-                        pair.extend(entry.items.iter().copied());
+                    array.texts += 1;
+                    let mark = self.sink.mark();
+                    if let [Item::Address(address)] = *entry.items {
+                        array.last = Some((address, mark));
+                        array.addresses.extend(Some(address).filter(|_| array.texts <= 2));
                     }
                     self.take(line, &text, &entry.items);
                 }
-                Err(error) => others.push((line, text, error)),
+                Err(error) => {
+                    if excludes_as_value(&text) {
+                        array.excluded.get_or_insert_with(|| excerpt(&text));
+                    }
+                    if error.is_exclusion() {
+                        self.sink.exclude(line, &text, &error, &entry::excluded(&text));
+                    } else {
+                        others.push((line, excerpt(&text), error));
+                    }
+                }
             }
             if others.len() > MOST_BAD {
                 return Err(self.fail(FeedError::Bad));
             }
         }
-        // Such as `"range": ["192.0.2.1", "192.0.2.9"]`, or a network and its mask.
-        if let (2, [Item::Address(one), Item::Address(other)]) = (texts, pair.as_slice()) {
-            let is_range = key.is_some_and(|key| key.eq_ignore_ascii_case("range"));
-            let joined = if is_range { Item::range(*one, *other).ok() } else { Item::pair(*one, *other) };
-            if let Some(joined) = joined
-                && self.excluding.is_none()
-            {
+        let line = self.line.get();
+        if let Some(why) = array.excluded {
+            if self.sink.exclude_since(mark) {
+                self.sink.refuse(line, "an array with addresses", &LineError::Excluded(why));
+            }
+        } else if let ([one, other], true) = (array.addresses.as_slice(), array.values == 2 && self.excluding.is_none())
+        {
+            // Such as `"range": ["192.0.2.1", "192.0.2.9"]`, or a network and its mask.
+            let pair = match place {
+                Place::Key(key) if key.eq_ignore_ascii_case("range") => Some(Item::range(*one, *other)),
+                Place::Array if one.is_ipv4() == other.is_ipv4() => {
+                    Some(Item::pair(*one, *other).ok_or(LineError::Several))
+                }
+                _ => None,
+            };
+            if let Some(pair) = pair {
+                let text = format!("{one}, {other}");
                 self.sink.back(mark);
-                self.sink.take(self.line.get(), &format!("{one}, {other}"), &[joined]);
+                match pair {
+                    Ok(pair) => self.sink.take(line, &text, &[pair]),
+                    Err(error) => self.sink.refuse(line, &text, &error),
+                }
             }
         }
         for (line, text, error) in others {
             let is_text = matches!(error, LineError::Prefix(PrefixError::Address) | LineError::Number);
-            if !is_text || texts != 0 {
+            if !is_text || array.texts != 0 {
                 self.sink.refuse(line, &text, &error);
             }
         }
@@ -131,7 +176,7 @@ impl Reader<'_> {
             if excludes_as_key(&key) {
                 self.excluding.get_or_insert_with(|| key.clone());
             }
-            let value = members.next_value_seed(Seed { reader: self, key: Some(&key) });
+            let value = members.next_value_seed(Seed { reader: self, place: Place::Key(&key) });
             self.excluding = outer;
             let line = self.line.get();
             if let Ok(Some(_)) = Item::of(&key) {
@@ -142,7 +187,8 @@ impl Reader<'_> {
                 && excludes_as_key(&key)
                 && entry::read(text.trim()).is_ok()
             {
-                self.sink.refuse(line, text, &LineError::Excluded(key));
+                let items = entry::excluded(text);
+                self.sink.exclude(line, text, &LineError::Excluded(excerpt(&key)), &items);
                 continue;
             }
             if let Some(why) = excluded_by(&key, &value) {
@@ -155,10 +201,10 @@ impl Reader<'_> {
         }
         if let Some(why) = object.excluded.take() {
             if self.sink.exclude_since(mark) {
-                self.sink.refuse(begin, "an object with addresses", &LineError::Excluded(why.clone()));
+                self.sink.refuse(begin, "an object with addresses", &LineError::Excluded(excerpt(&why)));
             }
-            for (_, text, _) in &object.items {
-                self.sink.refuse(begin, text, &LineError::Excluded(why.clone()));
+            for (_, text, item) in &object.items {
+                self.sink.exclude(begin, text, &LineError::Excluded(excerpt(&why)), &[*item]);
             }
             return Ok(());
         }
@@ -184,10 +230,23 @@ impl Reader<'_> {
     }
 }
 
+/// What an array has.
+#[derive(Default)]
+struct Array {
+    values: usize,
+    texts: usize,
+    /// The addresses of the first two texts.
+    addresses: Vec<IpAddr>,
+    /// The address just before, and what the feed had before it.
+    last: Option<(IpAddr, Mark)>,
+    /// The text that says that its addresses are not meant.
+    excluded: Option<String>,
+}
+
 /// Reads one value.
 struct Seed<'r, 'a, 'k> {
     reader: &'r mut Reader<'a>,
-    key: Option<&'k str>,
+    place: Place<'k>,
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_, '_, '_> {
@@ -230,7 +289,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, values: A) -> Result<Value, A::Error> {
-        self.reader.array(values, self.key).map(|()| Value::Inner)
+        self.reader.array(values, self.place).map(|()| Value::Inner)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Value, A::Error> {
