@@ -1,9 +1,10 @@
 //! Prefixes of IPv6 that bans fill. An attacker has a whole /64, or a /48, and each ban of one address costs him nothing.
-//! So bans of many addresses of one /64 become one of the whole, and bans in many /64s of one /48 too.
+//! So bans of many addresses of one /64 become one of the whole, and bans in many /64s of one /56 or /48 too. A provider
+//! gives one line 256 /64s, which are a /56. It is filled first, and counts once in the /48 of other lines, too.
 //!
 //! A ban is a rule *deny* with an end that a command has set. The whole ends when the last of its bans does. Later bans
 //! inside it make it last longer. It never contains an address that is allowed, that belongs to this host, its gateways or
-//! an SSH session.
+//! an SSH session. A ban below a rule of an operator inside the whole stays, because that rule would decide.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -88,6 +89,9 @@ fn wider(tables: &Tables, change: &Change) -> Result<Option<(Change, Vec<Whole>)
         return Ok(None);
     }
     let mut bans = Bans::read(tables, change)?;
+    for (service, prefix) in list::others_of_ipv6(tables)? {
+        bans.others.entry(prefix).or_default().push(service);
+    }
     bans.join_wholes();
     if bans.may_fill_some() {
         let mut spared: BTreeSet<Prefix> = spared(tables)?.into_iter().collect();
@@ -127,6 +131,8 @@ struct Bans {
     all: BTreeMap<(Service, Prefix), Ban>,
     /// Prefixes that were filled before.
     filled: HashSet<(Service, Prefix)>,
+    /// The services of rules that are more than bans, by prefix.
+    others: HashMap<Prefix, Vec<Service>>,
     /// What becomes a whole, or stays one for longer.
     wholes: BTreeMap<(Service, Prefix), (Ban, Whole)>,
     /// Rules that a whole takes the place of.
@@ -208,8 +214,21 @@ impl Bans {
         }
     }
 
-    /// Puts bans into a whole.
+    /// Returns whether a ban must stay inside a whole: another rule decides about its source before the one of the whole.
+    /// That rule has a longer prefix, or the same prefix and another service.
+    fn stays(&self, (_, prefix): &(Service, Prefix), (service, wide): (Service, Prefix)) -> bool {
+        let around = |bits: u8| Prefix::of(&prefix.source().shortened(bits), bits);
+        let has_narrower = (wide.bits() + 1..=prefix.bits()).any(|bits| self.others.contains_key(&around(bits)));
+        let same = self.others.get(&wide).into_iter().flatten();
+        !self.others.is_empty() && (has_narrower || same.into_iter().any(|other| *other != service))
+    }
+
+    /// Puts bans into a whole, except those that stay.
     fn absorb(&mut self, wide: (Service, Prefix), keys: &[(Service, Prefix)], bans: Option<usize>) {
+        let keys: Vec<_> = keys.iter().filter(|key| !self.stays(key, wide)).collect();
+        if keys.is_empty() {
+            return;
+        }
         let target = |(service, prefix): (Service, Prefix)| Target::prefix(prefix).of(service);
         let (mut ban, mut whole) = self.wholes.remove(&wide).unwrap_or_else(|| {
             // It can be requested itself, too.

@@ -208,14 +208,33 @@ pub fn bans_of_ipv6(tables: &Tables) -> Result<Vec<Listed>, Error> {
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn allowed_of_ipv6(tables: &Tables) -> Result<Vec<Prefix>, Error> {
+    let found = of_ipv6(tables, |rule| rule.policies().any(|policy| policy == ALLOWED_ID))?;
+    Ok(found.into_iter().map(|source| Prefix::of(&source, source.prefix)).collect())
+}
+
+/// Returns the services and IPv6 prefixes with an unexpired rule that is more than a ban: one with another meaning or
+/// without an end, or a ban that covers such a rule.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn others_of_ipv6(tables: &Tables) -> Result<Vec<(Service, Prefix)>, Error> {
+    let is_other = |rule: Rule| rule.policy != DENIED_ID || rule.expires == NEVER || rule.below().is_some();
+    let (found, services) = (of_ipv6(tables, is_other)?, Services::read(tables)?);
+    let of = |source: Source| Some((services.of_class(source.class as Class)?, Prefix::of(&source, source.prefix)));
+    Ok(found.into_iter().filter_map(of).collect())
+}
+
+/// Returns the sources of IPv6 with such an unexpired rule, and its class.
+fn of_ipv6(tables: &Tables, is_meant: impl Fn(Rule) -> bool) -> Result<Vec<Source>, Error> {
     let now = host::now();
     let mut entries = rule_maps::prefixes(tables)?;
     if tables.control()?.ipv6_prefix == 128 {
         entries.extend(rule_maps::sources(tables)?);
     }
-    let allows = |rule: Rule| rule.at(now).is_some_and(|rule| rule.policies().any(|policy| policy == ALLOWED_ID));
-    let found = entries.into_iter().filter(|(source, rule)| source.family == IPV6 && allows(*rule));
-    Ok(found.map(|(source, _)| Prefix::of(&source, source.prefix)).collect())
+    let is_meant = |rule: Rule| rule.at(now).is_some_and(&is_meant);
+    let found = entries.into_iter().filter(|(source, rule)| source.family == IPV6 && is_meant(*rule));
+    Ok(found.map(|(source, _)| source).collect())
 }
 
 /// Returns the number of rules of this origin that have no end. Some of them are below a rule that has one.
