@@ -75,6 +75,8 @@ pub struct Covered {
     pub origin: u8,
     /// Its comment.
     pub comment: Option<Box<str>>,
+    /// Its further owners, if the rule above it does not deny.
+    pub owners: Vec<ListedOwner>,
 }
 
 impl Listed {
@@ -95,15 +97,20 @@ impl Listed {
     /// Returns the rule that it covers as a rule of its own.
     #[must_use]
     pub fn covered(&self) -> Option<Self> {
-        let Covered { spec, origin, comment } = self.covers.clone()?;
-        Some(Self { target: self.target, spec, expires_in: None, origin, covers: None, comment, owners: Vec::new() })
+        let Covered { spec, origin, comment, owners } = self.covers.clone()?;
+        Some(Self { target: self.target, spec, expires_in: None, origin, covers: None, comment, owners })
     }
 
     /// Returns the rule that stays: this one, or the one that it covers.
     #[must_use]
     pub fn lasting(&self) -> Option<Covered> {
         match self.expires_in {
-            None => Some(Covered { spec: Arc::clone(&self.spec), origin: self.origin, comment: self.comment.clone() }),
+            None => Some(Covered {
+                spec: Arc::clone(&self.spec),
+                origin: self.origin,
+                comment: self.comment.clone(),
+                owners: self.owners.clone(),
+            }),
             Some(_) => self.covers.clone(),
         }
     }
@@ -319,18 +326,21 @@ fn listed(specs: &mut Specs<'_>, target: Target, source: &Source, rule: Rule) ->
     let now = host::now();
     let Some(rule) = rule.at(now) else { return Ok(None) };
     let expires_in = (rule.expires != NEVER).then(|| Duration::from_nanos(rule.expires - now));
+    let left = |expires: u64| (expires != NEVER).then(|| Duration::from_nanos(expires.saturating_sub(now)));
+    let owner =
+        |owner: &Owner| ListedOwner { comment: owner.comment().get().map(Into::into), expires_in: left(owner.expires) };
+    let known = Owners::of(&specs.comments, source, &rule, now);
+    let further: Vec<ListedOwner> = known.further().iter().map(owner).collect();
+    let (owners, owners_below) = if known.is_covered() { (Vec::new(), further) } else { (further, Vec::new()) };
     let covers = match rule.below().filter(|_| expires_in.is_some()) {
         Some(below) => Some(Covered {
             spec: specs.of(below.policy)?,
             origin: below.origin,
             comment: specs.comments.text(&comment::key(source, &below)),
+            owners: owners_below,
         }),
         None => None,
     };
     let comment = specs.comments.text(&comment::key(source, &rule));
-    let left = |expires: u64| (expires != NEVER).then(|| Duration::from_nanos(expires.saturating_sub(now)));
-    let owner =
-        |owner: &Owner| ListedOwner { comment: owner.comment().get().map(Into::into), expires_in: left(owner.expires) };
-    let owners = Owners::of(&specs.comments, source, &rule, now).further().iter().map(owner).collect();
     Ok(Some(Listed { target, spec: specs.of(rule.policy)?, expires_in, origin: rule.origin, covers, comment, owners }))
 }
