@@ -101,6 +101,62 @@ fn a_rule_ends_when_the_last_of_its_owners_does() {
     ratelimit.ok("detach --all");
 }
 
+/// A limit with an end covers a deny without one.
+#[test]
+fn a_deny_below_a_limit_keeps_its_owners_and_no_others() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let cover = |owners: &[(&str, &str)]| {
+        for (name, life) in owners {
+            run(&ratelimit, &format!("deny add 10.9.0.7{life}"), name);
+        }
+        ratelimit.ok("limit set 10.9.0.7 --packets 9/s --for 1h");
+    };
+    let both = [("c", ""), ("d", "")];
+    // Whoever was an owner before does not make a later ban endless.
+    cover(&both);
+    ratelimit.ok("deny del 10.9.0.7");
+    ratelimit.ok("limit del 10.9.0.7");
+    ban(&ratelimit, "10.9.0.7", 600, "jail");
+    assert_eq!(owners(&ratelimit), [named("jail", 600)]);
+    unban(&ratelimit, "10.9.0.7", "jail");
+    assert!(owners(&ratelimit).is_empty());
+    // One owner ends, the first or a further one, and the other stays.
+    for (gone, stays) in [("c", "d"), ("d", "c")] {
+        for (words, sources) in
+            [("deny del 10.9.0.7", None), ("deny del --all", None), ("deny del -", Some("10.9.0.7\n"))]
+        {
+            cover(&both);
+            match sources {
+                None => drop(run(&ratelimit, words, gone)),
+                Some(sources) => drop(ratelimit.ok_with(&format!("{words} --comment {gone}"), sources)),
+            }
+            assert!(ratelimit.ok("limit list").contains("then deny"), "{words}");
+            ratelimit.ok("limit del 10.9.0.7");
+            assert_eq!(owners(&ratelimit), [named(stays, None)], "{words} {gone}");
+            run(&ratelimit, "deny del 10.9.0.7", stays);
+            assert!(owners(&ratelimit).is_empty(), "{words} {gone}");
+        }
+    }
+    // What has an end cannot wait below, so a limit replaces it, and the last one without an end takes it along.
+    cover(&[("c", ""), ("d", " --for 2h")]);
+    let (_, text) = run(&ratelimit, "deny del 10.9.0.7", "c");
+    assert!(text.contains("deny does not return after"), "{text}");
+    ratelimit.ok("limit del 10.9.0.7");
+    ban(&ratelimit, "10.9.0.7", 600, "jail");
+    assert_eq!(owners(&ratelimit), [named("jail", 600)]);
+    ratelimit.ok("deny del 10.9.0.7");
+    // A deny that takes the place of the limit leaves those below.
+    for (life, left) in [("", None), (" --for 600", Some(600))] {
+        cover(&both);
+        run(&ratelimit, &format!("deny add 10.9.0.7{life}"), "e");
+        assert_eq!(owners(&ratelimit), [named("c", None), named("d", None), named("e", left)]);
+        ratelimit.ok("deny del 10.9.0.7");
+    }
+    ratelimit.ok("detach --all");
+}
+
 #[test]
 fn the_end_of_a_ban_does_not_free_what_an_operator_or_a_file_denies() {
     let sandbox = Sandbox::new();

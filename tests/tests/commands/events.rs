@@ -83,19 +83,23 @@ fn each_ban_of_a_source_that_goes_on_is_an_event() {
     ratelimit.ok("attach eth0 --packets 1/h --burst 5 --ban 1s");
     let mut events = Events::start(&sandbox, &ratelimit, "--json");
     // Each ban lasts twice as long as the last one.
-    Flood::of(Frame::udp(NOISY, 9)).pace(200).send(&sandbox, 900);
+    let mut flood = Some(Flood::of(Frame::udp(NOISY, 9)).pace(200).start(&sandbox));
     let mut ended = None;
     assert_eq!(events.json()["event"], "throttled");
     for seconds in [1i64, 2, 4] {
-        let [begun, over] = [events.json(), events.json()];
+        let begun = events.json();
+        // No next ban tells the end of the last one.
+        flood = flood.filter(|_| seconds != 4);
+        let over = events.json();
         assert_eq!((&begun["event"], &begun["seconds"]), (&"banned".into(), &seconds.into()), "{begun} {over}");
         assert_eq!(over["event"], "unbanned", "{begun} {over}");
         let at = |event: &Value| event["at"].as_str().unwrap().parse::<Timestamp>().unwrap();
         let lasted = at(&over).duration_since(at(&begun)).as_millis();
         let asked = i128::from(seconds) * 1_000;
-        assert!((asked..asked + 100).contains(&lasted), "{begun} {over}");
+        assert!((asked - 5..asked + 100).contains(&lasted), "{begun} {over}");
         if let Some(ended) = ended.replace(at(&over)) {
-            assert!(at(&begun).duration_since(ended).as_millis() < 500, "{ended} {begun}");
+            // It begins with the next packet, which a busy machine sends late. No look tells when it began.
+            assert!((-5..2_000).contains(&at(&begun).duration_since(ended).as_millis()), "{ended} {begun}");
         }
     }
     ratelimit.ok("detach --all");

@@ -1,9 +1,10 @@
 //! Prefixes of IPv6 that bans fill. An attacker has a whole /64, or a /48, and each ban of one address costs him nothing.
-//! So bans of many addresses of one /64 become one of the whole, and bans in many /64s of one /48 too.
+//! So bans of many addresses of one /64 become one of the whole, and bans in many /64s of one /56 or /48 too. A provider
+//! gives one line 256 /64s, which are a /56. It is filled first, and counts once in the /48 of other lines, too.
 //!
 //! A ban is a rule *deny* with an end that a command has set. The whole ends when the last of its bans does. Later bans
 //! inside it make it last longer. It never contains an address that is allowed, that belongs to this host, its gateways or
-//! an SSH session.
+//! an SSH session. A ban below a rule of an operator inside the whole stays, because that rule would decide.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -33,10 +34,13 @@ use crate::ssh;
 
 /// Banned addresses of a /64 that fill it.
 pub const ADDRESSES: usize = 16;
-/// The /64s with bans that fill a /48.
-pub const NETWORKS: usize = 256;
+/// The /64s with bans that fill a /56.
+pub const NETWORKS: usize = 64;
+/// The /64s with bans that fill a /48. A whole /56 counts as one.
+pub const PARTS: usize = 256;
 
 const NETWORK: u8 = 64;
+const LINE: u8 = 56;
 const SITE: u8 = 48;
 
 /// A prefix that is banned as a whole.
@@ -88,6 +92,9 @@ fn wider(tables: &Tables, change: &Change) -> Result<Option<(Change, Vec<Whole>)
         return Ok(None);
     }
     let mut bans = Bans::read(tables, change)?;
+    for (service, prefix) in list::others_of_ipv6(tables)? {
+        bans.others.entry(prefix).or_default().push(service);
+    }
     bans.join_wholes();
     if bans.may_fill_some() {
         let mut spared: BTreeSet<Prefix> = spared(tables)?.into_iter().collect();
@@ -98,7 +105,8 @@ fn wider(tables: &Tables, change: &Change) -> Result<Option<(Change, Vec<Whole>)
             !is_inside && !(0..prefix.bits()).any(|bits| spared.contains(&around(bits)))
         };
         bans.fill(NETWORK, ADDRESSES, &may_be_whole);
-        bans.fill(SITE, NETWORKS, &may_be_whole);
+        bans.fill(LINE, NETWORKS, &may_be_whole);
+        bans.fill(SITE, PARTS, &may_be_whole);
     }
     Ok(if bans.wholes.is_empty() { None } else { Some(bans.apply(change)) })
 }
@@ -127,6 +135,8 @@ struct Bans {
     all: BTreeMap<(Service, Prefix), Ban>,
     /// Prefixes that were filled before.
     filled: HashSet<(Service, Prefix)>,
+    /// The services of rules that are more than bans, by prefix.
+    others: HashMap<Prefix, Vec<Service>>,
     /// What becomes a whole, or stays one for longer.
     wholes: BTreeMap<(Service, Prefix), (Ban, Whole)>,
     /// Rules that a whole takes the place of.
@@ -172,7 +182,8 @@ impl Bans {
     fn join_wholes(&mut self) {
         let around = |(service, prefix): &(Service, Prefix)| {
             let wide = |bits: u8| (*service, Prefix::of(&prefix.source().shortened(bits), bits));
-            [SITE, NETWORK].map(wide).into_iter().find(|wide| wide.1 != *prefix && self.filled.contains(wide))
+            let wider = [SITE, LINE, NETWORK].into_iter().filter(|bits| *bits < prefix.bits());
+            wider.map(wide).find(|wide| self.filled.contains(wide))
         };
         let requested = self.all.iter().filter(|(_, ban)| ban.is_requested);
         let inside: Vec<_> = requested.filter_map(|(key, _)| Some((*key, around(key)?))).collect();
@@ -194,9 +205,9 @@ impl Bans {
             inside.entry((key.0, wide)).or_default().push(*key);
         }
         for (wide, keys) in inside {
-            // In a /48, all bans in one /64 count once.
+            // In a /56 or a /48, all bans in one /64 count once.
             let part = |(_, prefix): &(Service, Prefix)| match bits {
-                SITE if prefix.bits() > NETWORK => Prefix::of(&prefix.source().shortened(NETWORK), NETWORK),
+                LINE | SITE if prefix.bits() > NETWORK => Prefix::of(&prefix.source().shortened(NETWORK), NETWORK),
                 _ => *prefix,
             };
             let parts = keys.iter().map(part).collect::<BTreeSet<_>>().len();
@@ -208,8 +219,21 @@ impl Bans {
         }
     }
 
-    /// Puts bans into a whole.
+    /// Returns whether a ban must stay inside a whole: another rule decides about its source before the one of the whole.
+    /// That rule has a longer prefix, or the same prefix and another service.
+    fn stays(&self, (_, prefix): &(Service, Prefix), (service, wide): (Service, Prefix)) -> bool {
+        let around = |bits: u8| Prefix::of(&prefix.source().shortened(bits), bits);
+        let has_narrower = (wide.bits() + 1..=prefix.bits()).any(|bits| self.others.contains_key(&around(bits)));
+        let same = self.others.get(&wide).into_iter().flatten();
+        !self.others.is_empty() && (has_narrower || same.into_iter().any(|other| *other != service))
+    }
+
+    /// Puts bans into a whole, except those that stay.
     fn absorb(&mut self, wide: (Service, Prefix), keys: &[(Service, Prefix)], bans: Option<usize>) {
+        let keys: Vec<_> = keys.iter().filter(|key| !self.stays(key, wide)).collect();
+        if keys.is_empty() {
+            return;
+        }
         let target = |(service, prefix): (Service, Prefix)| Target::prefix(prefix).of(service);
         let (mut ban, mut whole) = self.wholes.remove(&wide).unwrap_or_else(|| {
             // It can be requested itself, too.
@@ -283,6 +307,9 @@ impl Whole {
         match (self.bans, self.target.sources) {
             (None, _) => format!("{} is banned as a whole, and so is what was requested", self.target),
             (Some(bans), Sources::Prefix(prefix)) if prefix.bits() == SITE => {
+                format!("{} is banned as a whole, because {bans} of its /64s and /56s have bans", self.target)
+            }
+            (Some(bans), Sources::Prefix(prefix)) if prefix.bits() == LINE => {
                 format!("{} is banned as a whole, because {bans} of its /64s have bans", self.target)
             }
             (Some(bans), _) => {
@@ -320,7 +347,7 @@ mod tests {
 
     fn fill(bans: &mut Bans) -> Vec<(String, Option<usize>)> {
         bans.join_wholes();
-        for (bits, most) in [(NETWORK, ADDRESSES), (SITE, NETWORKS)] {
+        for (bits, most) in [(NETWORK, ADDRESSES), (LINE, NETWORKS), (SITE, PARTS)] {
             bans.fill(bits, most, &|prefix| !prefix.contains(&"2001:db8:5::1".parse().unwrap()));
         }
         bans.wholes.values().map(|(_, whole)| (whole.target.to_string(), whole.bans)).collect()
@@ -351,16 +378,66 @@ mod tests {
     }
 
     #[test]
-    fn many_networks_of_a_site_fill_it_and_nothing_wider_is_filled() {
-        let of = |number: usize| -> Vec<String> {
-            (0..number).map(|net| format!("2001:db8:1:{net:x}::{}", if net % 2 == 0 { "/64" } else { "9" })).collect()
-        };
-        assert_eq!(fill(&mut bans(&of(NETWORKS - 1), "2001:db8:1:0:1::")), []);
-        let mut many = bans(&of(NETWORKS - 1), "2001:db8:1:ffff::1");
-        assert_eq!(fill(&mut many), [("2001:db8:1::/48".to_owned(), Some(NETWORKS))]);
+    fn many_networks_of_a_line_or_a_site_fill_it_and_nothing_wider_is_filled() {
+        let net = |net: usize| format!("2001:db8:1:{net:x}::{}", if net % 2 == 0 { "/64" } else { "9" });
+        let of_line = |number: usize| -> Vec<String> { (0..number).map(net).collect() };
+        assert_eq!(fill(&mut bans(&of_line(NETWORKS - 1), "2001:db8:1:0:1::")), []);
+        // One line is no site, however many of its networks are banned, also with some neighbours.
+        let line = ("2001:db8:1::/56".to_owned(), Some(NETWORKS));
+        let mut many = bans(&of_line(NETWORKS - 1), "2001:db8:1:ff::1");
+        assert_eq!(fill(&mut many), [line]);
         assert_eq!(many.gone.len(), NETWORKS - 1);
-        let sites: Vec<_> = (0..2 * NETWORKS).map(|site| format!("2001:db8:{site:x}::/64")).collect();
+        let mut full = of_line(PARTS);
+        full.extend((1..PARTS - 1).map(|line| net(line << 8)));
+        let filled = fill(&mut bans(&full, "2001:db8:1:ff:1::"));
+        assert_eq!(filled, [("2001:db8:1::/56".to_owned(), Some(PARTS))]);
+        // All lines of a site fill it, and so do many networks of all.
+        let of_site: Vec<String> = (0..PARTS - 1).map(|line| net(line << 8)).collect();
+        assert_eq!(fill(&mut bans(&of_site, "2001:db8:1::77")), []);
+        let mut site = bans(&of_site, "2001:db8:1:ffff::1");
+        assert_eq!(fill(&mut site), [("2001:db8:1::/48".to_owned(), Some(PARTS))]);
+        assert_eq!(site.gone.len(), PARTS - 1);
+        full.push(net(PARTS - 1 << 8));
+        assert_eq!(fill(&mut bans(&full, "2001:db8:1:ff:1::")), [("2001:db8:1::/48".to_owned(), Some(PARTS))]);
+        let sites: Vec<_> = (0..2 * PARTS).map(|site| format!("2001:db8:{site:x}::/64")).collect();
         assert_eq!(fill(&mut bans(&sites, "2001:db8:ffff::1")), []);
+    }
+
+    #[test]
+    fn a_ban_below_a_narrower_rule_stays_inside_a_whole() {
+        let of = |number: usize| -> Vec<String> { (1..=number).map(|host| format!("2001:db8:1::{host:x}")).collect() };
+        let with = |in_force: &[String], requested: &str, other: &str| {
+            let mut bans = bans(in_force, requested);
+            bans.others.insert(other.parse().unwrap(), vec![Service::Any]);
+            bans
+        };
+        let wide = key("2001:db8:1::/64");
+        // One that is in force, and its neighbours.
+        for (other, left) in [("2001:db8:1::5", 1), ("2001:db8:1::4/126", 4), ("2001:db8:1::/64", 0)] {
+            let mut bans = with(&of(ADDRESSES - 1), "2001:db8:1::ff", other);
+            assert_eq!(fill(&mut bans), [("2001:db8:1::/64".to_owned(), Some(ADDRESSES))], "{other}");
+            assert_eq!((bans.gone.len(), bans.all.len()), (ADDRESSES - 1 - left, 1 + left), "{other}");
+        }
+        // The one that is requested, with too few others, with enough, and inside a whole.
+        let mut last = with(&of(ADDRESSES - 1), "2001:db8:1::ff", "2001:db8:1::ff");
+        fill(&mut last);
+        assert!(last.wholes[&wide].1.requested.is_empty() && last.gone.len() == ADDRESSES - 1);
+        let mut later = with(&["2001:db8:1::/64".to_owned()], "2001:db8:1::ff", "2001:db8:1::ff");
+        later.filled.insert(wide);
+        assert_eq!(fill(&mut later), []);
+        // Where all stay, nothing is filled. The narrower one of two services decides in the same prefix.
+        let mut all = with(&of(ADDRESSES - 1), "2001:db8:1::ff", "2001:db8:1::/120");
+        assert_eq!(fill(&mut all), []);
+        let mut all = with(&of(ADDRESSES - 1), "2001:db8:1::ff", "2001:db8:1::/64");
+        all.others.insert(wide.1, vec![Service::Any, Service::TcpSyn]);
+        assert_eq!(fill(&mut all), []);
+    }
+
+    #[test]
+    fn a_ban_around_a_whole_acts_itself() {
+        let mut wider = bans(&["2001:db8:1::/64".to_owned()], "2001:db8:1::/60");
+        wider.filled.insert(key("2001:db8:1::/64"));
+        assert_eq!((fill(&mut wider), wider.gone.len()), (Vec::new(), 0));
     }
 
     #[test]

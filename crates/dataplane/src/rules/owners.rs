@@ -32,20 +32,31 @@ pub struct Owners {
     all: Vec<Owner>,
     /// Entries of further owners in the map, also of those that have ended.
     entries: usize,
+    /// Whether the rule *deny* is below one with another meaning, which has an end.
+    is_covered: bool,
 }
 
 impl Owners {
-    /// Returns the owners of the rule at a source that is in force at `now`. There are none if it does not deny.
+    /// Returns the owners of the rule *deny* at a source: the one that is in force at `now`, or the one that it covers.
     pub fn of(comments: &Comments, source: &Source, rule: &Rule, now: u64) -> Self {
         let further: Vec<Owner> = comment::all_further(source).map_while(|key| comments.owner(&key).copied()).collect();
         let entries = further.len();
-        let Some(rule) = rule.at(now).filter(|rule| rule.policy == DENIED_ID) else {
-            return Self { all: Vec::new(), entries };
+        let denies = |rule: &Rule| rule.policy == DENIED_ID;
+        let in_force = rule.at(now);
+        let is_covered = !in_force.as_ref().is_some_and(denies);
+        let Some(rule) = in_force.and_then(|rule| if is_covered { rule.below() } else { Some(rule) }).filter(denies)
+        else {
+            return Self { entries, ..Self::default() };
         };
         let own = comments.get(&comment::key(source, &rule)).unwrap_or_default();
         let further = further.into_iter().filter(|owner| owner.expires > now);
         let all = [Owner::new(&own, rule.origin, rule.expires)].into_iter().chain(further).collect();
-        Self { all, entries }
+        Self { all, entries, is_covered }
+    }
+
+    /// Returns whether the rule *deny* is below one with another meaning.
+    pub fn is_covered(&self) -> bool {
+        self.is_covered
     }
 
     /// Returns those beside the first.
@@ -86,11 +97,18 @@ impl Owners {
         self.all.len() < before
     }
 
-    /// Returns a rule as it is with these owners. None if there are none.
+    /// Returns a rule *deny* as it is with these owners. None if there are none.
     pub fn rule(&self, rule: Rule) -> Option<Rule> {
         let first = self.all.first()?;
         let covered = if first.expires == NEVER { Covered::NONE } else { rule.covered };
         Some(Rule { origin: first.origin as u8, expires: first.expires, covered, ..rule })
+    }
+
+    /// Returns a rule above the one *deny* that these owners have. None if that one does not stay: a rule with an end
+    /// covers no other with an end.
+    pub fn above(&self, rule: Rule) -> Option<Rule> {
+        let below = self.rule(rule.below()?).filter(|below| below.expires == NEVER)?;
+        Some(Rule { covered: Covered::new(&below), ..rule })
     }
 }
 

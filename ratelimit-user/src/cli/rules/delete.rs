@@ -74,7 +74,9 @@ pub(super) fn delete(
         match found.as_ref().and_then(|rule| deletion(rule, rules.matches, rules.owner.as_ref())) {
             Some((deletion, then)) => {
                 is_of_file |= found.is_some_and(|rule| match &rule.covers {
-                    Some(covered) if deletion.deleted.is_empty() => covered.origin == CONFIG,
+                    Some(covered) if deletion.deleted.is_empty() => {
+                        covered.origin == CONFIG && (rules.matches)(&covered.spec, covered.comment.as_deref())
+                    }
                     _ => rule.origin == CONFIG && rules.meant_alone(&rule),
                 });
                 change.deleted.extend(deletion.deleted);

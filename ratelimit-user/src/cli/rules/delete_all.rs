@@ -29,14 +29,14 @@ pub(super) fn delete(rules: &Rules<'_>, service: Option<Service>, pins: &Path, o
         if service.is_some_and(|service| service != rule.target.service) {
             continue;
         }
-        let below = rule.covers.as_ref().filter(|below| (rules.matches)(&below.spec, below.comment.as_deref()));
         if rules.meant(&rule) {
             change.deleted.push(rule.target);
             change.ended.extend(rules.owner.map(|owner| (rule.target, owner)));
             is_of_file |= rule.origin == CONFIG && rules.meant_alone(&rule);
-        } else if let Some(below) = below {
+        } else if rules.meant_below(&rule) {
             change.deleted_below.push(rule.target);
-            is_of_file |= below.origin == CONFIG;
+            change.ended.extend(rules.owner.map(|owner| (rule.target, owner)));
+            is_of_file |= rule.covered().is_some_and(|rule| rule.origin == CONFIG && rules.meant_alone(&rule));
         }
     }
     let number = change.deleted.len() + change.deleted_below.len();

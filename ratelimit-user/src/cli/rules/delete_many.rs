@@ -58,6 +58,11 @@ impl Rules<'_> {
         has(rule.comment.as_deref()) || rule.owners.iter().any(|owner| has(owner.comment.as_deref()))
     }
 
+    /// Returns whether the rule that one covers is such a rule, or one of its owners has it.
+    pub(super) fn meant_below(&self, rule: &Listed) -> bool {
+        rule.covered().is_some_and(|covered| self.meant(&covered))
+    }
+
     /// Returns whether a rule is meant as a whole, or its first owner is.
     pub(super) fn meant_alone(&self, rule: &Listed) -> bool {
         (self.matches)(&rule.spec, rule.comment.as_deref())
@@ -84,17 +89,15 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
         let target = Target::prefix(*prefix).of(rules.service);
         let same = of_sources(&all, target.sources);
         let has = |is_such: &dyn Fn(&Listed) -> bool| same.iter().any(|rule| rule.target == target && is_such(rule));
-        let covers = |rule: &Listed| {
-            let covered = rule.covers.as_ref();
-            covered.is_some_and(|covered| (rules.matches)(&covered.spec, covered.comment.as_deref()))
-        };
         if has(&|rule| rules.meant(rule)) {
             is_of_file |= has(&|rule| rule.origin == CONFIG && rules.meant_alone(rule));
             change.deleted.push(target);
             change.ended.extend(rules.owner.map(|owner| (target, owner)));
-        } else if has(&covers) {
-            is_of_file |= has(&|rule| rule.covers.as_ref().is_some_and(|covered| covered.origin == CONFIG));
+        } else if has(&|rule| rules.meant_below(rule)) {
+            is_of_file |=
+                has(&|rule| rule.covered().is_some_and(|rule| rule.origin == CONFIG && rules.meant_alone(&rule)));
             change.deleted_below.push(target);
+            change.ended.extend(rules.owner.map(|owner| (target, owner)));
         } else if rules.lifts_bans && has(&|rule| rule.origin == BANNED) {
             change.lifted.push(target);
         } else {

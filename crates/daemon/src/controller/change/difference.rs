@@ -102,14 +102,19 @@ pub fn difference(running: &[Listed], planned: &[Planned], now: SystemTime) -> D
     let below = others.into_iter().filter(|rule| rule.covers.as_ref().is_some_and(|covered| of_file(covered.origin)));
     // A tool that denies the same source does so until its own end.
     let shared = gone.iter().filter(|rule| !rule.owners.is_empty());
-    found.change.ended = shared.filter_map(|rule| Some((rule.target, comment_of(rule)?))).collect();
+    found.change.ended = shared.filter_map(|rule| ended(rule.target, rule.comment.as_deref())).collect();
     found.change.deleted = sorted(gone.into_iter());
-    found.change.deleted_below = sorted(below);
+    let below: Vec<&Listed> = below.collect();
+    let shared = below.iter().filter_map(|rule| Some((rule.target, rule.covers.as_ref()?)));
+    let shared = shared.filter(|(_, covered)| !covered.owners.is_empty());
+    found.change.ended.extend(shared.filter_map(|(target, covered)| ended(target, covered.comment.as_deref())));
+    found.change.deleted_below = sorted(below.into_iter());
     found
 }
 
-fn comment_of(rule: &Listed) -> Option<Comment> {
-    Comment::new(rule.comment.as_deref().unwrap_or_default()).ok()
+/// Returns the owner that ends, with the rule *deny* of a target.
+fn ended(target: Target, comment: Option<&str>) -> Option<(Target, Comment)> {
+    Some((target, Comment::new(comment.unwrap_or_default()).ok()?))
 }
 
 fn sorted<'r>(rules: impl Iterator<Item = &'r Listed>) -> Vec<Target> {
@@ -215,7 +220,7 @@ mod tests {
         assert!(found.unchanged == 1 && found.overruled.is_empty() && found.change.deleted.is_empty());
         // So does one below a temporary rule, which stays.
         let below = |policy: Policy| {
-            let covered = Covered { spec: Arc::new(policy.into()), origin: COMMAND, comment: None };
+            let covered = Covered { spec: Arc::new(policy.into()), origin: COMMAND, comment: None, owners: Vec::new() };
             let above = Listed { spec: Arc::new(Policy::ALLOWED.into()), ..of_command("192.0.2.4", Some(HOUR)) };
             let running = [Listed { covers: Some(covered), ..above }];
             difference(&running, &[planned("192.0.2.4", None)], now).change.rules.len()
@@ -228,7 +233,8 @@ mod tests {
         let now = SystemTime::now();
         let allow =
             |left, origin| Listed { spec: Arc::new(Policy::ALLOWED.into()), ..in_force("192.0.2.1", left, origin) };
-        let of_command = Covered { spec: Arc::new(Policy::UNLIMITED.into()), origin: COMMAND, comment: None };
+        let of_command =
+            Covered { spec: Arc::new(Policy::UNLIMITED.into()), origin: COMMAND, comment: None, owners: Vec::new() };
         let by = |rule: Listed, until| difference(&[rule], &[planned("192.0.2.1", until)], now).overruled[0].1;
         assert_eq!(by(allow(None, COMMAND), None), By::Command);
         assert_eq!(by(allow(None, SSH), None), By::Session);

@@ -48,6 +48,10 @@ const LOOK: u64 = 2 * SECOND;
 const LOOK_WHEN_IDLE: u64 = 10 * SECOND;
 /// Nanoseconds between the ends of one ban that packets on several CPUs impose at the same time.
 const SAME_BAN: u64 = SECOND / 10;
+/// Nanoseconds between readings of two clocks that count as one moment.
+const NEAR: u64 = SECOND / 10_000;
+/// How often both clocks are read again if something came between.
+const TRIES: usize = 8;
 
 /// Follows an instance, also if it is removed and created again.
 pub struct Watcher {
@@ -112,7 +116,8 @@ impl Watcher {
             self.reader = None;
             return Err(Error::NotAttached);
         }
-        let now = host::now();
+        let moment = Moment::now();
+        let now = moment.monotonic;
         let is_idle = self.followed.is_empty()
             && self.banned.is_empty()
             && self.not_admitted.episode.is_idle()
@@ -129,13 +134,13 @@ impl Watcher {
         for event in &events {
             self.last_event = self.last_event.max(event.time);
             let told = self.told(event, &services).into_iter();
-            notices.extend(told.map(|(time, what)| Notice { at: wall(time, now), what }));
+            notices.extend(told.map(|(time, what)| Notice { at: moment.wall(time), what }));
         }
         if missed != 0 {
             notices.push(Notice { at: Timestamp::now(), what: What::LeftOut { count: missed } });
         }
         match if is_due { self.look(view.tables(), &services, now) } else { Ok(Vec::new()) } {
-            Ok(seen) => notices.extend(seen.into_iter().map(|(time, what)| Notice { at: wall(time, now), what })),
+            Ok(seen) => notices.extend(seen.into_iter().map(|(time, what)| Notice { at: moment.wall(time), what })),
             Err(error) if notices.is_empty() => return Err(error),
             // The next look fails too, and returns the error.
             Err(_) => {}
@@ -245,8 +250,37 @@ fn who(source: &Source, services: &Services) -> Who {
     Who { source: Prefix::of(source, source.prefix).to_string(), service: ServiceName(service).to_string() }
 }
 
-/// Converts a time of the monotonic clock to the wall clock.
-fn wall(time: u64, now: u64) -> Timestamp {
-    let ago = SignedDuration::from_nanos(i64::try_from(now.saturating_sub(time)).unwrap_or(i64::MAX));
-    Timestamp::now().checked_sub(ago).unwrap_or_else(|_| Timestamp::now())
+/// One moment on both clocks.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    monotonic: u64,
+    wall: Timestamp,
+}
+
+impl Moment {
+    /// Reads both clocks. They must be read at once: on a busy machine, whatever lies between them takes its time, and
+    /// each time that is told would be late by that.
+    fn now() -> Self {
+        let read = || {
+            let (before, wall, after) = (host::now(), Timestamp::now(), host::now());
+            (after.saturating_sub(before), Self { monotonic: after, wall })
+        };
+        let mut best = read();
+        for _ in 0..TRIES {
+            if best.0 <= NEAR {
+                break;
+            }
+            let next = read();
+            if next.0 < best.0 {
+                best = next;
+            }
+        }
+        best.1
+    }
+
+    /// Converts a time of the monotonic clock to the wall clock. It can be later than the moment.
+    fn wall(&self, time: u64) -> Timestamp {
+        let later = i64::try_from(i128::from(time) - i128::from(self.monotonic)).unwrap_or_default();
+        self.wall.checked_add(SignedDuration::from_nanos(later)).unwrap_or(self.wall)
+    }
 }

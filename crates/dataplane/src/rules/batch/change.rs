@@ -124,6 +124,12 @@ impl Change {
         Self { ended: HashMap::from([(target, comment)]), ..Self::delete(target) }
     }
 
+    /// Ends the owner with this comment of the rule *deny* that the one of this target covers.
+    #[must_use]
+    pub fn end_owner_below(target: Target, comment: Comment) -> Self {
+        Self { ended: HashMap::from([(target, comment)]), ..Self::delete_below(target) }
+    }
+
     /// Deletes the rule that the one of this target covers.
     #[must_use]
     pub fn delete_below(target: Target) -> Self {

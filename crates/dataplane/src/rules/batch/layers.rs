@@ -33,7 +33,8 @@ pub(super) fn cover(plan: &mut Plan, existing: &Existing, now: u64) -> usize {
                 if further.is_empty() { owners.get_mut(source) } else { Some(owners.entry(*source).or_default()) };
             let joined = known.and_then(|owners| {
                 // Without owners, the rule in its place does not deny.
-                let is_shared = !owners.all().is_empty();
+                let denying = in_force.and_then(|rule| if owners.is_covered() { rule.below() } else { Some(rule) });
+                let denying = denying.filter(|_| !owners.all().is_empty());
                 let new = match joining(rule, owners, given, *sharing) {
                     None if !further.is_empty() => own(rule, given),
                     new => new?,
@@ -41,8 +42,7 @@ pub(super) fn cover(plan: &mut Plan, existing: &Existing, now: u64) -> usize {
                 for new in [&new].into_iter().chain(further) {
                     *forgotten += usize::from(join(owners, *new).is_some());
                 }
-                let old = in_force.filter(|_| is_shared).unwrap_or(at_its_place);
-                Some((owners.rule(old)?, owners))
+                Some((owners.rule(denying.unwrap_or(at_its_place))?, owners))
             });
             match joined {
                 Some((joined, owners)) => {
@@ -79,7 +79,12 @@ pub(super) fn uncover(plan: &mut Plan, existing: &Existing, now: u64) {
             remarks.forget_further(source, owners, 0);
         }
     }
-    deleted_below.iter().for_each(|(source, place)| remarks.delete_below(source, existing.get(source, place)));
+    for (source, place) in deleted_below.iter() {
+        remarks.delete_below(source, existing.get(source, place));
+        if let Some(owners) = owners.get(source).filter(|owners| owners.is_covered()) {
+            remarks.forget_further(source, owners, 0);
+        }
+    }
     let in_force = |(source, place): &(Source, Place)| existing.get(source, place).and_then(|rule| rule.at(now));
     let (mut returning, mut deleted) = (Vec::new(), Vec::new());
     for entry in plan.deleted.drain(..) {
@@ -105,24 +110,29 @@ pub(super) fn uncover(plan: &mut Plan, existing: &Existing, now: u64) {
 
 /// Keeps each rule of which only one owner ends.
 fn end_owners(plan: &mut Plan, existing: &Existing, now: u64) {
-    let Plan { sources, prefixes, deleted, ended, owners, remarks, .. } = plan;
-    deleted.retain(|(source, place)| {
+    let Plan { sources, prefixes, deleted, deleted_below, ended, owners, remarks, .. } = plan;
+    let mut goes = |(source, place): &(Source, Place), is_below: bool| {
         let (Some(comment), Some(owners)) = (ended.get(source), owners.get_mut(source)) else { return true };
         let old = existing.get(source, place);
-        if owners.all().is_empty() {
+        let in_force = old.and_then(|old| old.at(now));
+        // A rule *deny* that covers another has the further owners. The one above another has just expired.
+        let is_below = is_below && in_force.is_some_and(|rule| rule.expires != NEVER);
+        if owners.all().is_empty() || owners.is_covered() != is_below {
             return true;
         }
         if !owners.end(comment) {
             // It has ended before.
             return false;
         }
-        let stays = old.and_then(|old| owners.rule(old.at(now)?));
+        let stays = in_force.and_then(|rule| if is_below { owners.above(rule) } else { owners.rule(rule) });
         if let Some(rule) = stays {
             remarks.own(source, &rule, owners, old);
             if place.is_source() { sources.push((*source, rule)) } else { prefixes.push((*source, rule)) }
         }
         stays.is_none()
-    });
+    };
+    deleted.retain(|entry| goes(entry, false));
+    deleted_below.retain(|entry| goes(entry, true));
 }
 
 /// Returns the owner that a rule *deny* adds to those of the one in its place. None if it only changes that one, or goes
@@ -133,6 +143,7 @@ fn joining(new: &Rule, owners: &Owners, (given, keeps): (Option<&Comment>, bool)
     let comment = given.copied().unwrap_or_default();
     let lasts = owners.all().iter().any(|owner| owner.comment() == comment && owner.expires == NEVER);
     let stays = match (first.expires, new.expires) {
+        _ if is_of_file && owners.is_covered() => true,
         // A file has one rule for each target, and does not end what a command has set for a time.
         _ if is_of_file => owners.further().is_empty() || first.expires != NEVER && first.origin != u32::from(CONFIG),
         // An operator repeats the rule, or changes its comment.

@@ -270,7 +270,9 @@ fn plan(tables: &mut Tables, change: &Change, policies: &Policies) -> Result<Pla
     }
     for target in &change.deleted_below {
         if let (Sources::Prefix(prefix), Some(class)) = (target.sources, services.class(target.service)) {
-            plan.deleted_below.push(place(prefix, class));
+            let place = place(prefix, class);
+            plan.ended.extend(change.ended.get(target).map(|comment| (place.0, *comment)));
+            plan.deleted_below.push(place);
         }
     }
     for target in &change.lifted {

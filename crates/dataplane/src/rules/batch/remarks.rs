@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ratelimit_common::{
     identity::{class::Class, service::ClassEntry, source::Source},
-    limits::policy::{PolicyId, UNLIMITED_ID},
+    limits::policy::{DENIED_ID, PolicyId, UNLIMITED_ID},
     rules::{
         comment::{self, Comment, Owner},
         rule::Rule,
@@ -57,10 +57,11 @@ impl Remarks {
         self.give(given, keeps, key, if is_there { Some(key) } else { same.map(|old| comment::key(source, &old)) });
     }
 
-    /// Adds a place whose rule *deny* has these owners then.
+    /// Adds a place whose rule *deny*, or the one that its rule covers, has these owners then.
     pub(super) fn own(&mut self, source: &Source, rule: &Rule, owners: &Owners, old: Option<&Rule>) {
         self.leave(source, old, Some(rule));
-        let (key, all) = (comment::key(source, rule), owners.all());
+        let denying = [Some(*rule), rule.below()].into_iter().flatten().find(|rule| rule.policy == DENIED_ID);
+        let (key, all) = (comment::key(source, &denying.unwrap_or(*rule)), owners.all());
         match all.first().map(Owner::comment).filter(|comment| *comment != Comment::EMPTY) {
             Some(comment) => self.set.push((key, Owner::comment_of_rule(&comment))),
             None => {

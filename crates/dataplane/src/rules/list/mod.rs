@@ -75,6 +75,8 @@ pub struct Covered {
     pub origin: u8,
     /// Its comment.
     pub comment: Option<Box<str>>,
+    /// Its further owners, if the rule above it does not deny.
+    pub owners: Vec<ListedOwner>,
 }
 
 impl Listed {
@@ -95,15 +97,20 @@ impl Listed {
     /// Returns the rule that it covers as a rule of its own.
     #[must_use]
     pub fn covered(&self) -> Option<Self> {
-        let Covered { spec, origin, comment } = self.covers.clone()?;
-        Some(Self { target: self.target, spec, expires_in: None, origin, covers: None, comment, owners: Vec::new() })
+        let Covered { spec, origin, comment, owners } = self.covers.clone()?;
+        Some(Self { target: self.target, spec, expires_in: None, origin, covers: None, comment, owners })
     }
 
     /// Returns the rule that stays: this one, or the one that it covers.
     #[must_use]
     pub fn lasting(&self) -> Option<Covered> {
         match self.expires_in {
-            None => Some(Covered { spec: Arc::clone(&self.spec), origin: self.origin, comment: self.comment.clone() }),
+            None => Some(Covered {
+                spec: Arc::clone(&self.spec),
+                origin: self.origin,
+                comment: self.comment.clone(),
+                owners: self.owners.clone(),
+            }),
             Some(_) => self.covers.clone(),
         }
     }
@@ -208,14 +215,33 @@ pub fn bans_of_ipv6(tables: &Tables) -> Result<Vec<Listed>, Error> {
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn allowed_of_ipv6(tables: &Tables) -> Result<Vec<Prefix>, Error> {
+    let found = of_ipv6(tables, |rule| rule.policies().any(|policy| policy == ALLOWED_ID))?;
+    Ok(found.into_iter().map(|source| Prefix::of(&source, source.prefix)).collect())
+}
+
+/// Returns the services and IPv6 prefixes with an unexpired rule that is more than a ban: one with another meaning or
+/// without an end, or a ban that covers such a rule.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn others_of_ipv6(tables: &Tables) -> Result<Vec<(Service, Prefix)>, Error> {
+    let is_other = |rule: Rule| rule.policy != DENIED_ID || rule.expires == NEVER || rule.below().is_some();
+    let (found, services) = (of_ipv6(tables, is_other)?, Services::read(tables)?);
+    let of = |source: Source| Some((services.of_class(source.class as Class)?, Prefix::of(&source, source.prefix)));
+    Ok(found.into_iter().filter_map(of).collect())
+}
+
+/// Returns the sources of IPv6 with such an unexpired rule, and its class.
+fn of_ipv6(tables: &Tables, is_meant: impl Fn(Rule) -> bool) -> Result<Vec<Source>, Error> {
     let now = host::now();
     let mut entries = rule_maps::prefixes(tables)?;
     if tables.control()?.ipv6_prefix == 128 {
         entries.extend(rule_maps::sources(tables)?);
     }
-    let allows = |rule: Rule| rule.at(now).is_some_and(|rule| rule.policies().any(|policy| policy == ALLOWED_ID));
-    let found = entries.into_iter().filter(|(source, rule)| source.family == IPV6 && allows(*rule));
-    Ok(found.map(|(source, _)| Prefix::of(&source, source.prefix)).collect())
+    let is_meant = |rule: Rule| rule.at(now).is_some_and(&is_meant);
+    let found = entries.into_iter().filter(|(source, rule)| source.family == IPV6 && is_meant(*rule));
+    Ok(found.map(|(source, _)| source).collect())
 }
 
 /// Returns the number of rules of this origin that have no end. Some of them are below a rule that has one.
@@ -300,18 +326,21 @@ fn listed(specs: &mut Specs<'_>, target: Target, source: &Source, rule: Rule) ->
     let now = host::now();
     let Some(rule) = rule.at(now) else { return Ok(None) };
     let expires_in = (rule.expires != NEVER).then(|| Duration::from_nanos(rule.expires - now));
+    let left = |expires: u64| (expires != NEVER).then(|| Duration::from_nanos(expires.saturating_sub(now)));
+    let owner =
+        |owner: &Owner| ListedOwner { comment: owner.comment().get().map(Into::into), expires_in: left(owner.expires) };
+    let known = Owners::of(&specs.comments, source, &rule, now);
+    let further: Vec<ListedOwner> = known.further().iter().map(owner).collect();
+    let (owners, owners_below) = if known.is_covered() { (Vec::new(), further) } else { (further, Vec::new()) };
     let covers = match rule.below().filter(|_| expires_in.is_some()) {
         Some(below) => Some(Covered {
             spec: specs.of(below.policy)?,
             origin: below.origin,
             comment: specs.comments.text(&comment::key(source, &below)),
+            owners: owners_below,
         }),
         None => None,
     };
     let comment = specs.comments.text(&comment::key(source, &rule));
-    let left = |expires: u64| (expires != NEVER).then(|| Duration::from_nanos(expires.saturating_sub(now)));
-    let owner =
-        |owner: &Owner| ListedOwner { comment: owner.comment().get().map(Into::into), expires_in: left(owner.expires) };
-    let owners = Owners::of(&specs.comments, source, &rule, now).further().iter().map(owner).collect();
     Ok(Some(Listed { target, spec: specs.of(rule.policy)?, expires_in, origin: rule.origin, covers, comment, owners }))
 }
