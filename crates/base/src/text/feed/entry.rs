@@ -107,9 +107,7 @@ pub(super) fn read(line: &str) -> Result<Entry, LineError> {
     let found: Vec<Item> = found.into_iter().map(|item| item.ok_or(LineError::Several)).collect::<Result<_, _>>()?;
     let entry = match found.as_slice() {
         [item] => single(*item, all[last], behind)?,
-        [Item::Address(one), Item::Address(other)]
-            if !(is_pure && are_hosts) && (one.is_ipv4() == other.is_ipv4() || !is_pure) =>
-        {
+        [Item::Address(one), Item::Address(other)] if !is_pure || !are_hosts && one.is_ipv4() == other.is_ipv4() => {
             Entry::of(Item::pair(*one, *other).ok_or(LineError::Several)?)
         }
         several if is_pure && !several.iter().any(|item| item.is_mask()) && (are_hosts || !has_pair(several)) => {

@@ -135,7 +135,7 @@ impl Item {
             Self::Address(IpAddr::V4(v4)) => {
                 let (first, zeros) = (u64::from(v4.to_bits()), u64::from(v4.to_bits().trailing_zeros()));
                 let is_block = length >= 8 && length.is_power_of_two() && first % length == 0;
-                let is_blocks = length >= 256 && length % 256 == 0 && first % 256 == 0;
+                let is_blocks = length >= 256 && length.is_multiple_of(256) && first.is_multiple_of(256);
                 (8..32).contains(&length) && zeros >= 32 - length || is_block || is_blocks
             }
             Self::Address(address @ IpAddr::V6(_)) => {
