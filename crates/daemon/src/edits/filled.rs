@@ -1,6 +1,6 @@
 //! Prefixes of IPv6 that bans fill. An attacker has a whole /64, or a /48, and each ban of one address costs him nothing.
-//! So bans of many addresses of one /64 become one of the whole, and bans in many /64s of one /56 or /48 too. A provider
-//! gives one line 256 /64s, which are a /56. It is filled first, and counts once in the /48 of other lines, too.
+//! So bans of many addresses of one /64 become one of the whole, and bans in many /64s of one /56 or /48 too. A
+//! provider gives one line 256 /64s, which are a /56. It is filled first, and counts once in the /48 of other lines, too.
 //!
 //! A ban is a rule *deny* with an end that a command has set. The whole ends when the last of its bans does. Later bans
 //! inside it make it last longer. It never contains an address that is allowed, that belongs to this host, its gateways or
@@ -219,8 +219,8 @@ impl Bans {
         }
     }
 
-    /// Returns whether a ban must stay inside a whole: another rule decides about its source before the one of the whole.
-    /// That rule has a longer prefix, or the same prefix and another service.
+    /// Returns whether a ban must stay inside a whole: another rule decides about its source before that of the whole.
+    /// It has a longer prefix, or the same prefix and another service.
     fn stays(&self, (_, prefix): &(Service, Prefix), (service, wide): (Service, Prefix)) -> bool {
         let around = |bits: u8| Prefix::of(&prefix.source().shortened(bits), bits);
         let has_narrower = (wide.bits() + 1..=prefix.bits()).any(|bits| self.others.contains_key(&around(bits)));

@@ -128,6 +128,9 @@ fn a_full_map_of_comments_refuses_limits_and_no_ban() {
     ratelimit.ok("attach eth0");
     let hosts: String = (0..262_144u32).map(|n| format!("11.{}.{}.{}\n", n >> 16, n >> 8 & 255, n & 255)).collect();
     ratelimit.ok_with("deny add - --comment feed", &hosts);
+    // Its place is free for another, so the map is full again with this one.
+    ratelimit.ok_with("deny del -", "11.0.0.0\n");
+    ratelimit.ok("deny add 10.9.0.6 --for 10m --comment first");
     ratelimit.ok("deny add 10.0.0.1 10.0.0.2");
     let line = ratelimit.fails("limit set 10.0.0.1 10.0.0.2 10.0.0.3 --packets 5/s --comment more");
     assert!(line.contains("262144 rules have a comment, the maximum: nothing was changed"), "{line}");
@@ -145,6 +148,16 @@ fn a_full_map_of_comments_refuses_limits_and_no_ban() {
     }
     Flood::of(Frame::udp([10, 9, 0, 7], 9)).send(&sandbox, 1);
     assert_eq!(ratelimit.json("status")["reasons"]["denied"]["packets"], 1);
+    // A longer ban of another tool takes over the comment that is there. So the first tool does not end it.
+    let text = ratelimit.ok("deny add 10.9.0.6 --for 1h --comment second --keep-longer");
+    assert!(text.contains("the rule acts without its comment"), "{text}");
+    ratelimit.ok("deny del 10.9.0.6 --comment first --if-exists");
+    Flood::of(Frame::udp([10, 9, 0, 6], 9)).send(&sandbox, 1);
+    assert_eq!(ratelimit.json("status")["reasons"]["denied"]["packets"], 2);
+    ratelimit.ok("deny del 10.9.0.6 --comment second");
+    Flood::of(Frame::udp([10, 9, 0, 6], 9)).send(&sandbox, 1);
+    assert_eq!(ratelimit.json("status")["reasons"]["denied"]["packets"], 2);
+    ratelimit.ok_with("deny add - --comment feed", "11.0.0.0\n");
     ratelimit.ok("deny del 10.9.0.7 --comment jail --if-exists");
     ratelimit.ok("deny del 10.9.0.7 10.9.0.8 10.9.0.9");
     ratelimit.ok_with("deny del -", "11.0.0.0\n");

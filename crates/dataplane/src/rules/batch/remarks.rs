@@ -79,11 +79,14 @@ impl Remarks {
         self.gone.extend((kept..owners.entries()).map(|number| comment::further(source, number)));
     }
 
-    /// Leaves out what belongs to rules with an end. Returns how many entries these are.
-    pub(super) fn leave_out_bans(&mut self) -> usize {
+    /// Leaves out new entries of rules with an end. Those that are there change: otherwise, a rule could have the
+    /// comment of an owner that is no longer its first. Returns how many entries were left out.
+    pub(super) fn leave_out_bans(&mut self, tables: &Tables) -> Result<usize, Error> {
+        let keys = self.set.iter().map(|(key, _)| *key).filter(comment::is_of_ban);
+        let there = Comments::of(tables, &keys.collect::<Vec<_>>())?;
         let before = self.set.len();
-        self.set.retain(|(key, _)| !comment::is_of_ban(key));
-        before - self.set.len()
+        self.set.retain(|(key, _)| !comment::is_of_ban(key) || there.owner(key).is_some());
+        Ok(before - self.set.len())
     }
 
     /// Adds a default that the change writes.

@@ -93,8 +93,8 @@ fn replaced(tables: &Tables, plan: &Plan, existing: &Existing, now: u64) -> Resu
 }
 
 /// Writes what is settled. Expired rules make space if there is too little. If it is too little even then for comments, a
-/// rule *deny* with an end acts without its comment: packets can make other tools write ever more of them. Returns how
-/// many comments and owners were left out, too.
+/// rule *deny* with an end acts without its new comments: packets can make other tools write ever more of them. Returns
+/// how many comments and owners were left out, too.
 fn write_planned(
     tables: &mut Tables,
     mark: &ChangeMark,
@@ -116,7 +116,7 @@ fn write_planned(
     if !matches!(outcome, Err(Error::TooManyComments(_))) {
         return outcome.map(all);
     }
-    let uncommented = plan.remarks.leave_out_bans();
+    let uncommented = plan.remarks.leave_out_bans(tables)?;
     if uncommented == 0 {
         return outcome.map(all);
     }
