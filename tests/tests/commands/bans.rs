@@ -282,6 +282,44 @@ fn a_network_that_bans_fill_is_banned_as_a_whole() {
     ratelimit.ok("detach --all");
 }
 
+/// A rule for an address, or for a part of the network, decides before the one of the whole network.
+#[test]
+fn a_ban_below_a_narrower_rule_stays_inside_a_whole() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let is_denied = |source: &str| {
+        let dropped = || ratelimit.json("status")["reasons"]["denied"]["packets"].as_u64().unwrap_or_default();
+        let before = dropped();
+        Flood::of(Frame::udp(source.parse::<std::net::IpAddr>().unwrap(), 9)).send(&sandbox, 1);
+        dropped() > before
+    };
+    let sources = || {
+        let rules = ratelimit.json("deny list");
+        rules.as_array().unwrap().iter().map(|rule| rule["source"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // One that comes early, the last one, and one in a part with a limit of its own.
+    ratelimit.ok("limit set 2001:db8:7::5 2001:db8:7::10 2001:db8:7:0:1::/80 --packets 5/s");
+    ban(&ratelimit, "2001:db8:7:0:1::7", 600, "sshd");
+    for host in 1..15 {
+        ban(&ratelimit, &format!("2001:db8:7::{host:x}"), 600, "sshd");
+    }
+    assert!(ban(&ratelimit, "2001:db8:7::10", 600, "sshd").contains("2001:db8:7::/64 is banned as a whole"));
+    let kept = ["2001:db8:7::/64", "2001:db8:7::5", "2001:db8:7::10", "2001:db8:7:0:1::7"];
+    assert_eq!(sources(), kept);
+    // A later one acts inside the whole, too.
+    ratelimit.ok("limit set 2001:db8:7::9 --packets 5/s");
+    assert!(!is_denied("2001:db8:7::9"));
+    assert!(!ban(&ratelimit, "2001:db8:7::9", 600, "sshd").contains("whole"));
+    for host in ["::5", "::9", "::10", "::99", ":0:1::7"] {
+        assert!(is_denied(&format!("2001:db8:7{host}")), "{host}");
+    }
+    run(&ratelimit, "deny del --all", "sshd");
+    assert!(sources().is_empty() && !is_denied("2001:db8:7::5"));
+    assert_eq!(ratelimit.json("limit list").as_array().unwrap().len(), 4);
+    ratelimit.ok("detach --all");
+}
+
 #[test]
 fn what_must_not_be_denied_keeps_a_prefix_from_being_banned_as_a_whole() {
     let sandbox = Sandbox::new();

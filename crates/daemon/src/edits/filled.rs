@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn many_networks_of_a_line_or_a_site_fill_it_and_nothing_wider_is_filled() {
-        let net = |net: usize| format!("2001:db8:1:{net:x}::{}", if net % 2 == 0 { "/64" } else { "9" });
+        let net = |net: usize| format!("2001:db8:1:{net:x}::{}", if net.is_multiple_of(2) { "/64" } else { "9" });
         let of_line = |number: usize| -> Vec<String> { (0..number).map(net).collect() };
         assert_eq!(fill(&mut bans(&of_line(NETWORKS - 1), "2001:db8:1:0:1::")), []);
         // One line is no site, however many of its networks are banned, also with some neighbours.
@@ -397,7 +397,7 @@ mod tests {
         let mut site = bans(&of_site, "2001:db8:1:ffff::1");
         assert_eq!(fill(&mut site), [("2001:db8:1::/48".to_owned(), Some(PARTS))]);
         assert_eq!(site.gone.len(), PARTS - 1);
-        full.push(net(PARTS - 1 << 8));
+        full.push(net((PARTS - 1) << 8));
         assert_eq!(fill(&mut bans(&full, "2001:db8:1:ff:1::")), [("2001:db8:1::/48".to_owned(), Some(PARTS))]);
         let sites: Vec<_> = (0..2 * PARTS).map(|site| format!("2001:db8:{site:x}::/64")).collect();
         assert_eq!(fill(&mut bans(&sites, "2001:db8:ffff::1")), []);

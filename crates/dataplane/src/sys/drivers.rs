@@ -254,9 +254,9 @@ mod tests {
         assert_eq!(gve((8, 16), (4, 16)).as_deref(), Some("ethtool -L eth0 rx 8 tx 8"));
         assert_eq!(gve((8, 32), (8, 8)).as_deref(), Some("ethtool -L eth0 rx 4 tx 4"));
         assert_eq!(gve((4, 16), (4, 16)), None);
-        let separate = Some(Channels { receiving: (8, 37), sending: (8, 37), combined: (0, 74) });
-        assert_eq!(fix("bnxt_en", 1_500, separate, "").as_deref(), Some("ethtool -L eth0 rx 0 tx 0 combined 8"));
-        let few = Some(Channels { combined: (0, 8), ..separate.unwrap() });
+        let separate = Channels { receiving: (8, 37), sending: (8, 37), combined: (0, 74) };
+        assert_eq!(fix("bnxt_en", 1_500, Some(separate), "").as_deref(), Some("ethtool -L eth0 rx 0 tx 0 combined 8"));
+        let few = Some(Channels { combined: (0, 8), ..separate });
         assert_eq!(fix("bnxt_en", 1_500, few, "").as_deref(), Some("ethtool -L eth0 rx 0 tx 0 combined 4"));
         assert_eq!(fix("bnxt_en", 1_500, channels((0, 0), (8, 8)), ""), None);
         // With one queue, nothing helps.

@@ -173,6 +173,28 @@ fn the_next_packet_meets_what_was_told() {
     }
 }
 
+/// A wider limit and the limit of unknown sources can refuse it for longer, and in shadow it passes.
+#[test]
+fn the_next_packet_is_told_only_where_the_own_limit_alone_decides() {
+    for (words, is_told, is_in_shadow) in [
+        ("", true, false),
+        ("--parent /24=100k/s", false, false),
+        ("--unknown 100k/s", false, false),
+        ("--shadow", false, true),
+        ("--over-limit shadow", false, true),
+    ] {
+        let sandbox = Sandbox::new();
+        let ratelimit = Ratelimit::new(&sandbox);
+        ratelimit.ok(&format!("attach eth0 --packets 1/h --burst 2 {words}"));
+        Flood::of(Frame::udp([10, 9, 0, 5], 9)).send(&sandbox, 5);
+        let answer = ratelimit.json("why 10.9.0.5");
+        assert_eq!(answer["refused_for_seconds"].is_null(), is_in_shadow, "{words}: {answer}");
+        let text = ratelimit.ok("why 10.9.0.5");
+        assert_eq!(text.contains("\nnext:      "), is_told, "{words}: {text}");
+        ratelimit.ok("detach --all");
+    }
+}
+
 #[test]
 fn rules_of_services_and_the_limit_of_unknown_sources_are_told() {
     let sandbox = Sandbox::new();

@@ -33,6 +33,7 @@ use ratelimit_dataplane::{
     rules::{
         list::{self, around},
         services::Services,
+        spec::RuleSpec,
         target::Target,
     },
     spared::place::PlaceRow,
@@ -79,8 +80,13 @@ pub(super) struct Report {
     fleet: Option<shares::Row>,
     /// What the source has used of its limit of packets. Null if nothing has counted it.
     bucket: Option<BucketRow>,
-    /// For how long its packets are refused. Null if its next packet passes, as far as its own limit is concerned.
+    /// For how long its packets are refused, as far as the source's own limit is concerned. Null if its next packet
+    /// passes, and in shadow.
     refused_for_seconds: Option<u64>,
+    /// Whether only its own limit can refuse its packets. A wider limit, a fleet and the limit of unknown sources have
+    /// a say, too.
+    #[serde(skip)]
+    has_own_limit_only: bool,
     /// The limit of unknown sources. Null without one, and if the answer is `drop`.
     unknown: Option<Unknown>,
     /// Whether the next packet is refused, or one was in this moment.
@@ -131,7 +137,7 @@ impl Report {
         let (counts, control) = (SourceCounts::of(tables)?, tables.control()?);
         let Control { features, .. } = control;
         let (bucket, now) = (counts.tracked(&key)?.unwrap_or_default(), host::now());
-        let policy = decides.as_ref().and_then(policy);
+        let policy = decides.as_ref().and_then(spec).map(|spec| spec.policy);
         let verdict = decides.as_ref().map_or("pass", verdict);
         let standing = if verdict == "limit" { counts.standing(&source, classes)? } else { Standing::default() };
         // Others may leave room that the limit does not.
@@ -144,26 +150,32 @@ impl Report {
             && bucket.dropped().packets == 0;
         let refused = |Count { packets, .. }| Packets { packets, estimated: bucket.is_sampled() && packets != 0 };
         let is_sampled = features & FEATURE_FRONT != 0 && verdict == "limit";
+        let shadow =
+            features & FEATURE_SHADOW != 0 || policy.is_some_and(|policy| policy.over_limit == SHADOW) || by_interface;
+        let refused_now = verdict == "drop" || refused_for.is_some() || is_refused_now(&counts, &key)?;
+        let fleet = if verdict == "limit" { readings::shares::of(tables, &key)?.map(shares::Row::of) } else { None };
+        let unknown = gauges::unknown_rate(tables, &control)?
+            .filter(|_| verdict != "drop")
+            .map(|per_second| Unknown { per_second });
         Ok(Self {
             address: address.to_string(),
             service: ServiceName(service).to_string(),
             source: Prefix::of(&source, source.prefix).to_string(),
             verdict,
-            shadow: features & FEATURE_SHADOW != 0
-                || policy.is_some_and(|policy| policy.over_limit == SHADOW)
-                || by_interface,
+            shadow,
             decides: decides.as_ref().map(Cause::of),
             outranked: outranked.iter().map(Cause::of).collect(),
             spared: spared.as_ref().map(PlaceRow::from),
             services: others,
             stops: Vec::new(),
-            fleet: if verdict == "limit" { readings::shares::of(tables, &key)?.map(shares::Row::of) } else { None },
+            has_own_limit_only: fleet.is_none()
+                && unknown.is_none()
+                && decides.as_ref().and_then(spec).is_some_and(|spec| spec.parents.is_empty()),
+            fleet,
             bucket: standing.used.map(BucketRow::of),
-            refused_for_seconds: refused_for.map(rounded_up),
-            unknown: gauges::unknown_rate(tables, &control)?
-                .filter(|_| verdict != "drop")
-                .map(|per_second| Unknown { per_second }),
-            refused_now: verdict == "drop" || refused_for.is_some() || is_refused_now(&counts, &key)?,
+            refused_for_seconds: refused_for.filter(|_| !shadow).map(rounded_up),
+            unknown,
+            refused_now,
             passed: Packets { packets: bucket.passed(), estimated: is_sampled },
             dropped: refused(bucket.dropped()),
             would_drop: refused(bucket.would_drop()),
@@ -220,7 +232,8 @@ impl Report {
         if let Some(bucket) = &self.bucket {
             writeln!(out, "bucket:    {}", bucket.text())?;
         }
-        if let Some(seconds) = self.refused_for_seconds.filter(|_| self.verdict == "limit" && !self.shadow) {
+        let is_sure = self.verdict == "limit" && self.has_own_limit_only;
+        if let Some(seconds) = self.refused_for_seconds.filter(|_| is_sure) {
             writeln!(out, "next:      a packet passes in {}", units::write_duration(Duration::from_secs(seconds)))?;
         }
         let [first, last] = self.seen.texts();
@@ -258,13 +271,13 @@ fn stopped(Stop { source, port, since_seconds, left_seconds, times, asker, .. }:
     format!("{source} tcp/{port} for {left} from now, since {since} (number {times}): {asker}")
 }
 
-/// Returns the policy of a rule or a list.
-fn policy(voice: &Voice) -> Option<Policy> {
+/// Returns the limits of a rule or a list.
+fn spec(voice: &Voice) -> Option<&RuleSpec> {
     match voice {
-        Voice::Rule(rule) => Some(rule.spec.policy),
+        Voice::Rule(rule) => Some(&rule.spec),
         Voice::List(list) => match &list.action {
             Action::Deny => None,
-            Action::Limit(spec) => Some(spec.policy),
+            Action::Limit(spec) => Some(spec),
         },
     }
 }
