@@ -10,7 +10,7 @@ use aya::programs::{ProgramFd, Xdp};
 
 use crate::{
     Error,
-    attach::twice,
+    attach::program_above,
     error::Tried as _,
     pins::{layout, link_name::LinkName, ownership},
     sys::{
@@ -92,7 +92,7 @@ pub fn attach(program: &Xdp, interface: &Interface, mode: Attached) -> Result<Li
             return Error::TakenMeanwhile(name());
         }
         if code == libc::EEXIST
-            && let Some(refused) = twice::refused(interface)
+            && let Some(refused) = program_above::refused(interface)
         {
             return refused;
         }

@@ -9,6 +9,7 @@ mod how;
 pub mod link;
 mod loaded;
 pub mod occupant;
+pub mod program_above;
 pub mod refusal;
 pub mod twice;
 pub mod undo;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{how::Mode, occupant::Occupant, twice};
+use super::{how::Mode, occupant::Occupant, program_above};
 use crate::{
     Error,
     pins::ours::Ours,
@@ -24,7 +24,7 @@ pub fn refusal(pins: &Path, all: &[Interface], interface: &Interface, mode: Opti
         // Without privileges, nobody knows.
         return (!occupant.is_unknown()).then(|| occupant.taken());
     }
-    if let Some(error) = twice::blocked(all, interface, pins) {
+    if let Some(error) = program_above::blocked(all, interface, pins) {
         return Some(error);
     }
     let is_native = mode.is_none_or(|mode| mode == Mode::Native);

@@ -2,12 +2,11 @@
 //! twice. Nothing in a packet tells the second program that the first one has charged it: the kernel drops the metadata
 //! of a native program before a generic one runs (`bpf_prog_run_generic_xdp` in net/core/dev.c, Linux 6.18).
 
-use std::{collections::BTreeSet, fmt, path::Path};
+use std::{collections::BTreeSet, fmt};
 
 use crate::{
     Error,
-    attach::{attachment::Attachment, occupant::Occupant},
-    pins::ours::Ours,
+    attach::attachment::Attachment,
     sys::{
         interface::{self, Interface},
         layers::{self, Stack},
@@ -159,35 +158,6 @@ pub fn check(
         before.insert(one.name.as_str());
     }
     Ok(())
-}
-
-/// Returns the error of an attach below an interface that has a program of another owner than the instance in `pins`. The
-/// kernel refuses it in every mode.
-pub fn blocked(all: &[Interface], lower: &Interface, pins: &Path) -> Option<Error> {
-    // Without privileges, nobody knows.
-    let ours = Ours::of(pins).ok()?;
-    layers::directly_above(all, lower).find_map(|upper| {
-        let program = upper.program.filter(|program| !ours.has_program(program.id))?;
-        Some(above(lower, upper, &Occupant::of(upper, program)))
-    })
-}
-
-/// Returns the error of an attach below an interface that has any program.
-pub(super) fn refused(lower: &Interface) -> Option<Error> {
-    let all = interface::list().ok()?;
-    let lower = all.iter().find(|interface| interface.index == lower.index)?;
-    let (upper, program) =
-        layers::directly_above(&all, lower).find_map(|upper| upper.program.map(|program| (upper, program)))?;
-    Some(above(lower, upper, &Occupant::of(upper, program)))
-}
-
-fn above(lower: &Interface, upper: &Interface, occupant: &Occupant) -> Error {
-    Error::Above {
-        name: lower.name.clone(),
-        upper: upper.name.clone(),
-        program: occupant.to_string(),
-        removal: occupant.removal(),
-    }
 }
 
 #[cfg(test)]

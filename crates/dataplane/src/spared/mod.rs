@@ -4,4 +4,5 @@
 pub mod force;
 pub mod place;
 pub mod renew;
+pub mod spans;
 pub mod unapplied;

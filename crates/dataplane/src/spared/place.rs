@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     Error,
-    spared::unapplied::Spans,
+    spared::spans::Spans,
     sys::{name_servers, netlink::places},
 };
 
@@ -149,8 +149,8 @@ pub(super) fn fitting(mut places: Vec<Place>) -> (Vec<Place>, usize) {
     let most = SPARED_MAX as usize;
     if places.len() > most {
         // The networks spare them.
-        let networks: Vec<Place> = places.iter().filter(|place| place.why == Spared::Network).copied().collect();
-        let spans = Spans::of(&networks);
+        let networks = places.iter().filter(|place| place.why == Spared::Network);
+        let spans = Spans::of(networks.map(|place| place.prefix));
         places.retain(|place| place.why != Spared::Own || !spans.meet(place.prefix));
     }
     // Of too many, those with the best reasons stay. A host can have thousands of addresses of services.

@@ -1,6 +1,6 @@
 //! What denies, but is not applied to prefixes that this host spares.
 
-use std::{collections::HashMap, fmt, net::IpAddr};
+use std::{collections::HashMap, fmt};
 
 use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::{
@@ -22,6 +22,7 @@ use crate::{
     spared::{
         place::{Place, PlaceRow},
         renew,
+        spans::Spans,
     },
     sys::host,
     tables::{open::Tables, rule_maps},
@@ -83,7 +84,7 @@ pub struct Found {
 impl Found {
     /// Returns those of these entries.
     pub fn of(places: &[Place], entries: impl IntoIterator<Item = Prefix>) -> Self {
-        let (spans, mut found) = (Spans::of(places), Self::default());
+        let (spans, mut found) = (Spans::of(places.iter().map(|place| place.prefix)), Self::default());
         entries.into_iter().for_each(|entry| found.add(&spans, places, entry));
         found
     }
@@ -158,7 +159,7 @@ pub fn of_lists(tables: &Tables, is_thorough: bool) -> Result<Option<Vec<(String
     if !is_thorough && tables.lists.has_more_than(FEW)? {
         return Ok(None);
     }
-    let spans = Spans::of(&places);
+    let spans = Spans::of(places.iter().map(|place| place.prefix));
     let addresses = tables.lists.addresses()?.into_iter();
     let addresses = addresses.map(|(address, slots)| (Source::v4(address.to_ne_bytes()), slots));
     let mut entries: Vec<(Prefix, Slots)> = addresses
@@ -203,50 +204,6 @@ pub fn of_denies(tables: &Tables, is_thorough: bool) -> Result<Option<Found>, Er
     Ok(Some(Found::of(&places, entries)))
 }
 
-/// The addresses of spared prefixes as ranges that do not meet, in order. Most entries of long lists meet none.
-pub struct Spans([Vec<(u128, u128)>; 2]);
-
-impl Spans {
-    /// Returns those of these prefixes.
-    #[must_use]
-    pub fn of(places: &[Place]) -> Self {
-        let mut families = [Vec::new(), Vec::new()];
-        for place in places {
-            let (family, first, last) = span(place.prefix);
-            families[family].push((first, last));
-        }
-        for family in &mut families {
-            family.sort_unstable();
-            // Two prefixes lie inside each other, or apart.
-            let mut end = None;
-            family.retain(|(_, last)| {
-                let is_apart = end.is_none_or(|end| *last > end);
-                end = end.max(Some(*last));
-                is_apart
-            });
-        }
-        Self(families)
-    }
-
-    /// Returns whether a prefix lies inside one of them, or around it.
-    #[must_use]
-    pub fn meet(&self, prefix: Prefix) -> bool {
-        let (family, first, last) = span(prefix);
-        let next = self.0[family].partition_point(|(begin, _)| *begin <= last);
-        next.checked_sub(1).is_some_and(|before| self.0[family][before].1 >= first)
-    }
-}
-
-/// Returns the number of the family, and the first and the last address.
-fn span(prefix: Prefix) -> (usize, u128, u128) {
-    let (family, first, bits) = match prefix.address() {
-        IpAddr::V4(v4) => (0, u128::from(v4.to_bits()), 32),
-        IpAddr::V6(v6) => (1, v6.to_bits(), 128),
-    };
-    let others = 1u128.checked_shl(u32::from(bits - prefix.bits())).map_or(u128::MAX, |size| size - 1);
-    (family, first, first | others)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -275,7 +232,8 @@ mod tests {
         #[test]
         fn spans_tell_what_a_comparison_with_all_tells(all in prop::collection::vec(prefix(), 0..12), entry in prefix()) {
             let places: Vec<Place> = all.into_iter().map(|prefix| Place { prefix, why: Spared::Own }).collect();
-            prop_assert_eq!(Spans::of(&places).meet(entry), !meeting(&places, entry).is_empty());
+            let spans = Spans::of(places.iter().map(|place| place.prefix));
+            prop_assert_eq!(spans.meet(entry), !meeting(&places, entry).is_empty());
         }
     }
 

@@ -33,7 +33,8 @@ use ratelimit_dataplane::{
     spared::{
         place::Place,
         renew,
-        unapplied::{self, Found, Spans},
+        spans::Spans,
+        unapplied::{self, Found},
     },
 };
 use serde::Serialize;
@@ -264,7 +265,8 @@ impl Rule<'_> {
             specs.insert(spec.clone(), 0);
         }
         let end = change::end(self.life);
-        let spans = Spans::of(if self.denies() && self.force { places } else { &[] });
+        let forced = places.iter().filter(|_| self.denies() && self.force);
+        let spans = Spans::of(forced.map(|place| place.prefix));
         for (prefix, line) in prefixes {
             let target = Target::prefix(*prefix).of(self.service);
             let old = existing.get(&target);

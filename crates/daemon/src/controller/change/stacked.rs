@@ -8,11 +8,7 @@ use std::{
 use ratelimit_common::rules::rule::CONFIG;
 use ratelimit_dataplane::{
     Error,
-    attach::{
-        attachment::Attachment,
-        chosen,
-        twice::{self, Twice},
-    },
+    attach::{attachment::Attachment, chosen, program_above, twice::Twice},
     instance::read_only::View,
     sys::{
         interface::{self, Interface, is_there},
@@ -67,7 +63,7 @@ pub fn divide(
             return Some(format!("{}{}", twice.reason(", which a command has attached"), twice.uncovered()));
         }
         let interface = stack.named(name).filter(|_| !is_attached.contains(name))?;
-        twice::blocked(all, interface, pins).map(|error| match error {
+        program_above::blocked(all, interface, pins).map(|error| match error {
             Error::Above { upper, program, removal, .. } => {
                 format!("{upper} above it has {program}, and the kernel then refuses every program below: {removal}")
             }
