@@ -135,7 +135,8 @@ impl<'a> Run<'a> {
         let (case, ratelimit) = (self.case, self.ratelimit());
         self.sandbox.ip("link add eth1 type veth peer name far1");
         case.setup.iter().for_each(|words| drop(ratelimit.ok(words)));
-        let mut sources = (0..).map(|number: u32| Ipv4Addr::from(0x0a09_0000 + number));
+        // The victim spares its own address.
+        let mut sources = (0..).map(|number: u32| Ipv4Addr::from(0x0a09_0100 + number));
         self.reset();
         // What the first run leaves, the second one finds.
         drop(self.traced(None));
