@@ -18,6 +18,8 @@ const NAMED: usize = 20;
 
 const WHY: &str = "This host needs its gateways, name servers and networks, and has their packets pass within their limits. Everything else that the entry denies is denied.";
 
+const FORCED: &str = "This host loses packets that it needs.";
+
 pub(super) fn examine(tables: &Tables, attachments: &[Attachment]) -> Result<Vec<Finding>, Error> {
     if !renew::is_on(tables)? {
         let why = "A list or a ban with a gateway, a name server or an address of this host cuts it off.";
@@ -45,7 +47,12 @@ pub(super) fn examine(tables: &Tables, attachments: &[Attachment]) -> Result<Vec
     let of_lists =
         lists.iter().flat_map(|(name, found)| found.lines(NAMED).map(move |line| format!("list {name}: {line}")));
     let notes = of_denies.chain(of_lists).map(|what| Finding::note(Check::OwnNetwork, &what, WHY));
-    let notes: Vec<Finding> = limit.into_iter().chain(notes).collect();
+    let forced = unapplied::of_forced(tables)?;
+    let forced = forced.named.iter().map(|rule| {
+        let what = format!("deny {} was forced, and denies {}", rule.entry, rule.named());
+        Finding::warning(Check::OwnNetwork, &what, FORCED).fixed_by(format!("ratelimit deny del {}", rule.entry))
+    });
+    let notes: Vec<Finding> = limit.into_iter().chain(forced).chain(notes).collect();
     if notes.is_empty() {
         return Ok(vec![Finding::ok(Check::OwnNetwork, "nothing denies this host's own network")]);
     }

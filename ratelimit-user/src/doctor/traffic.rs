@@ -178,7 +178,7 @@ pub(super) fn unseen(window: &Window) -> Vec<Finding> {
 fn blind(arrived: &Arrived, unseen: u64, time: Duration) -> Finding {
     let (name, received) = (&arrived.name, arrived.during.packets);
     let what = format!("the program did not see {unseen} of {received} packets that arrived in {}", seconds(time));
-    let why = "The driver delivers packets without running the program, so nothing is limited there.";
+    let why = "The driver delivers packets without running the program, so nothing is limited there. Attach it with its --shadow and --capacity, if it has them.";
     let finding = Finding::error(Check::Traffic, &what, why).on(name);
     match arrived.mode {
         Some(Attached::Generic) => finding,

@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt};
 use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::{
     identity::source::Source,
-    limits::policy::DENIED_ID,
+    limits::policy::{DENIED_ID, FORCED_ID, PolicyId},
     rules::{
         list::{LIST_SLOTS, Slots},
         rule::Rule,
@@ -47,11 +47,18 @@ const IN_A_LINE: usize = 5;
 
 impl fmt::Display for Unapplied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not applied to {}", self.entry, self.named())
+    }
+}
+
+impl Unapplied {
+    /// Returns the first places, and how many more there are.
+    #[must_use]
+    pub fn named(&self) -> String {
         let named: Vec<String> = self.places.iter().take(IN_A_LINE).map(Place::to_string).collect();
-        write!(f, "{} is not applied to {}", self.entry, named.join(", "))?;
         match self.places.len() - named.len() {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
+            0 => named.join(", "),
+            more => format!("{} and {more} more", named.join(", ")),
         }
     }
 }
@@ -187,19 +194,32 @@ pub fn of_lists(tables: &Tables, is_thorough: bool) -> Result<Option<Vec<(String
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn of_denies(tables: &Tables, is_thorough: bool) -> Result<Option<Found>, Error> {
+    of_rules(tables, DENIED_ID, if is_thorough { usize::MAX } else { FEW })
+}
+
+/// Returns the rules *deny* that were forced, and apply to spared prefixes, too.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the kernel refuses.
+pub fn of_forced(tables: &Tables) -> Result<Found, Error> {
+    Ok(of_rules(tables, FORCED_ID, usize::MAX)?.unwrap_or_default())
+}
+
+/// Returns the rules with this policy that meet spared prefixes. None if there are more rules than `most`.
+fn of_rules(tables: &Tables, policy: PolicyId, most: usize) -> Result<Option<Found>, Error> {
     let (places, now) = (renew::in_force(tables)?, host::now());
     if places.is_empty() {
         return Ok(Some(Found::default()));
     }
-    let most = if is_thorough { usize::MAX } else { FEW };
     let (Some(sources), Some(prefixes)) =
         (rule_maps::few_sources(tables, most)?, rule_maps::few_prefixes(tables, most)?)
     else {
         return Ok(None);
     };
-    let is_deny = |rule: &Rule| rule.at(now).is_some_and(|rule| rule.policy == DENIED_ID);
-    let denies = sources.into_iter().chain(prefixes).filter(|(_, rule)| is_deny(rule));
-    let mut entries: Vec<Prefix> = denies.map(|(source, _)| Prefix::of(&source, source.prefix)).collect();
+    let is_one = |rule: &Rule| rule.at(now).is_some_and(|rule| rule.policy == policy);
+    let rules = sources.into_iter().chain(prefixes).filter(|(_, rule)| is_one(rule));
+    let mut entries: Vec<Prefix> = rules.map(|(source, _)| Prefix::of(&source, source.prefix)).collect();
     entries.sort_unstable();
     Ok(Some(Found::of(&places, entries)))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_base::text::feed::Bad;
+use ratelimit_base::text::feed::{Bad, Purpose};
 use ratelimit_common::{
     identity::service::Service,
     rules::{
@@ -25,7 +25,7 @@ use serde::Serialize;
 use super::{
     change::rules_text,
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
-    lines::{self, Passed, Purpose},
+    lines::{self, Passed},
 };
 use crate::cli::print::{
     answer::Answer,

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Write as _};
 
 use anyhow::{Result, anyhow, bail};
 use ratelimit_base::text::{
-    feed::{self, Bad, Feed, Widths},
+    feed::{self, Bad, Feed, Purpose},
     prefix::Prefix,
 };
 
@@ -12,15 +12,6 @@ use crate::cli::print::output::count;
 
 /// The number of problems that are printed. Further ones are counted.
 pub(crate) const SHOWN: usize = 20;
-
-/// What happens to the rules of the lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// They are set. A prefix inside another line's prefix would change nothing.
-    Set,
-    /// They are deleted. A prefix inside another line's prefix has its own rule.
-    Delete,
-}
 
 /// A prefix and its line.
 pub(crate) type Line = (Prefix, usize);
@@ -73,12 +64,12 @@ pub(crate) fn report_in<'b>(file: &str, mut bad: impl Iterator<Item = &'b Bad>) 
 
 /// Returns each prefix once, in order, and the lines that cannot be used.
 fn read(input: impl BufRead, purpose: Purpose) -> Result<Feed> {
-    let widths = if purpose == Purpose::Set { Widths::OfLists } else { Widths::Any };
-    let mut feed = feed::read_within(input, usize::MAX, widths)
+    let mut feed = feed::read_within(input, usize::MAX, purpose)
         .map_err(|error| anyhow!("standard input {error}: nothing was changed, {}", error.advice()))?;
-    // After sorting, prefixes inside another prefix directly follow it.
+    // After sorting, prefixes inside another prefix directly follow it. Each can have a rule of its own.
     feed.prefixes.sort_unstable();
-    let repeats = |wide: &Prefix, prefix: &Prefix| wide == prefix || purpose == Purpose::Set && wide.contains(prefix);
+    let merges = purpose != Purpose::Delete;
+    let repeats = |wide: &Prefix, prefix: &Prefix| wide == prefix || merges && wide.contains(prefix);
     feed.prefixes.dedup_by(|(prefix, _), (wide, _)| repeats(wide, prefix));
     Ok(feed)
 }
@@ -95,7 +86,7 @@ mod tests {
 
     #[test]
     fn comments_and_empty_lines_are_skipped() {
-        let (prefixes, bad) = lines("# list\n\n10.0.0.1 # one\r\n  2001:db8::/32\n", Purpose::Set);
+        let (prefixes, bad) = lines("# list\n\n10.0.0.1 # one\r\n  2001:db8::/32\n", Purpose::Refuse);
         assert_eq!((prefixes, bad), (vec!["10.0.0.1".to_owned(), "2001:db8::/32".to_owned()], Vec::new()));
     }
 
@@ -104,7 +95,7 @@ mod tests {
         let text = "10.0.0.9\n10.0.0.0/8\n192.0.2.1\n10.1.0.0/16\n192.0.2.1\n11.0.0.0\n";
         let none = Vec::<String>::new();
         let merged = ["10.0.0.0/8", "11.0.0.0", "192.0.2.1"].map(str::to_owned).to_vec();
-        assert_eq!(lines(text, Purpose::Set), (merged, none.clone()));
+        assert_eq!(lines(text, Purpose::Refuse), (merged, none.clone()));
         // The rule of each of them is deleted, once.
         let all = ["10.0.0.0/8", "10.0.0.9", "10.1.0.0/16", "11.0.0.0", "192.0.2.1"].map(str::to_owned).to_vec();
         assert_eq!(lines(text, Purpose::Delete), (all, none));
@@ -113,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_too_wide_can_only_be_deleted() {
         let text = "192.0.2.1\n0.0.0.0/0\n";
-        let (prefixes, bad) = lines(text, Purpose::Set);
+        let (prefixes, bad) = lines(text, Purpose::Refuse);
         assert_eq!(prefixes, ["192.0.2.1"]);
         assert!(bad.len() == 1 && bad[0].starts_with("2: 0.0.0.0/0: too wide for a list"), "{bad:?}");
         assert_eq!(lines(text, Purpose::Delete).0, ["0.0.0.0/0", "192.0.2.1"]);

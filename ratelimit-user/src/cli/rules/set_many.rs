@@ -8,7 +8,11 @@ use std::{
 };
 
 use anyhow::{Result, anyhow, bail};
-use ratelimit_base::text::{feed::Bad, prefix::Prefix, service::ServiceName};
+use ratelimit_base::text::{
+    feed::{Bad, Purpose},
+    prefix::Prefix,
+    service::ServiceName,
+};
 use ratelimit_common::{
     identity::service::Service,
     limits::policy::Policy,
@@ -42,7 +46,7 @@ use serde::Serialize;
 use super::{
     change::{before, expiry_text, notes},
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
-    lines::{self, Line, Passed, Purpose},
+    lines::{self, Line, Passed},
 };
 use crate::cli::print::{
     answer::Answer,
@@ -135,7 +139,7 @@ impl Named {
 
 /// Reads the prefixes and sets the rule for each of them, all or none.
 pub(crate) fn set(rule: &Rule<'_>, pins: &Path, output: Output) -> Result<Answer> {
-    let (mut prefixes, Passed { mut skipped, cut }) = lines::prefixes(Purpose::Set, rule.skip_bad)?;
+    let (mut prefixes, Passed { mut skipped, cut }) = lines::prefixes(rule.purpose(), rule.skip_bad)?;
     if prefixes.is_empty() {
         return nothing(output, NO_ADDRESS);
     }
@@ -228,6 +232,11 @@ impl Rule<'_> {
     /// Returns whether it denies.
     fn denies(&self) -> bool {
         self.fresh.spec.as_ref().is_ok_and(|spec| spec.policy == Policy::DENIED)
+    }
+
+    fn purpose(&self) -> Purpose {
+        let allows = self.fresh.spec.as_ref().is_ok_and(|spec| spec.policy == Policy::ALLOWED);
+        if allows { Purpose::Allow } else { Purpose::Refuse }
     }
 
     /// Returns the rules that the prefixes have, if they matter.

@@ -41,13 +41,15 @@ pub struct Bad {
     pub why: String,
 }
 
-/// Which prefixes a list can have.
+/// What a list is for, which decides what it can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Widths {
-    /// Those that do not cut the host off.
-    OfLists,
-    /// All.
-    Any,
+pub enum Purpose {
+    /// Its prefixes are refused or limited. None is so wide that it cuts the host off.
+    Refuse,
+    /// Its prefixes are let through. A rule that refuses them, or a word that can mean so, makes a line no part of it.
+    Allow,
+    /// Rules for its prefixes are deleted. Any prefix can have one.
+    Delete,
 }
 
 /// A list that cannot be used at all. The message is a predicate, and [`FeedError::advice`] follows.
@@ -146,6 +148,8 @@ pub(super) enum LineError {
     Quote,
     #[error("has a number where an address belongs: write the address")]
     Number,
+    #[error("says more than an address, and can mean that it is refused: write the address alone to allow it")]
+    NotAlone,
     #[error(
         "too wide for a list, which has prefixes of /{v4} and longer, or /{v6} in IPv6",
         v4 = ratelimit_common::rules::list::SHORTEST_V4,

@@ -15,6 +15,8 @@ use crate::text::{excerpt::excerpt, prefix::PrefixError};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) items: Vec<Item>,
+    /// Whether the line has nothing else.
+    pub(super) is_alone: bool,
     /// Whether a name stands behind the only address, as in a hosts file.
     pub(super) is_named: bool,
     /// Whether the address belongs to no other host.
@@ -105,7 +107,7 @@ pub(super) fn read(line: &str) -> Result<Entry, LineError> {
     let are_hosts = is_all || is_rule && all[..first].iter().any(|word| word.text.eq_ignore_ascii_case("from"));
     let is_pure = behind.is_empty() && (first == 0 || is_rule) && found.iter().all(Option::is_some);
     let found: Vec<Item> = found.into_iter().map(|item| item.ok_or(LineError::Several)).collect::<Result<_, _>>()?;
-    let entry = match found.as_slice() {
+    let mut entry = match found.as_slice() {
         [item] => single(*item, all[last], behind)?,
         [Item::Address(one), Item::Address(other)] if !is_pure || !are_hosts && one.is_ipv4() == other.is_ipv4() => {
             Entry::of(Item::pair(*one, *other).ok_or(LineError::Several)?)
@@ -115,6 +117,7 @@ pub(super) fn read(line: &str) -> Result<Entry, LineError> {
         }
         _ => return Err(LineError::Several),
     };
+    entry.is_alone = is_pure && !is_rule;
     Ok(entry)
 }
 

@@ -79,6 +79,7 @@ pub(super) fn read(input: impl BufRead, sink: &mut Sink) -> Result<(), FeedError
         let entry = entry::read(line);
         let entry = match (outer, entry) {
             (Some(why), Ok(_)) => Err(LineError::Excluded(why)),
+            (None, Ok(entry)) if sink.takes_only_alone() && !entry.is_alone => Err(LineError::NotAlone),
             (None, Err(LineError::Excluded(why))) => {
                 section.go_on(line, indent, &why);
                 Err(LineError::Excluded(why))

@@ -25,7 +25,7 @@ use std::io::BufRead;
 
 use self::{content::MOST_PREFIXES, sink::Sink};
 pub use self::{
-    content::{Bad, Feed, FeedError, Widths},
+    content::{Bad, Feed, FeedError, Purpose},
     firewall::SetEntry,
 };
 
@@ -35,7 +35,7 @@ pub use self::{
 ///
 /// Fails if the list is too long, is probably no list, or cannot be read.
 pub fn read(input: impl BufRead) -> Result<Feed, FeedError> {
-    read_within(input, MOST_PREFIXES, Widths::OfLists)
+    read_within(input, MOST_PREFIXES, Purpose::Refuse)
 }
 
 /// Reads a list with about so many prefixes at most. Fails like [`read`].
@@ -43,8 +43,8 @@ pub fn read(input: impl BufRead) -> Result<Feed, FeedError> {
 /// # Errors
 ///
 /// Fails like [`read`].
-pub fn read_within(input: impl BufRead, most: usize, widths: Widths) -> Result<Feed, FeedError> {
-    let mut sink = Sink::of(most, widths);
+pub fn read_within(input: impl BufRead, most: usize, purpose: Purpose) -> Result<Feed, FeedError> {
+    let mut sink = Sink::of(most, purpose);
     packed::read(input, &mut sink)?;
     sink.check(|_| false)?;
     sink.feed()

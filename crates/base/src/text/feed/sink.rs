@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::{
-    content::{Bad, Feed, FeedError, LineError, MOST_BAD, MOST_PREFIXES, NAMED_CUTS, Widths},
+    content::{Bad, Feed, FeedError, LineError, MOST_BAD, MOST_PREFIXES, NAMED_CUTS, Purpose},
     item::Item,
 };
 use crate::text::{
@@ -21,7 +21,7 @@ pub(super) struct Sink {
     /// Where the prefixes are that were cut.
     cuts: Vec<u32>,
     most: usize,
-    widths: Widths,
+    purpose: Purpose,
 }
 
 /// How much a feed had.
@@ -33,9 +33,9 @@ pub(super) struct Mark {
 }
 
 impl Sink {
-    pub(super) fn of(most: usize, widths: Widths) -> Self {
+    pub(super) fn of(most: usize, purpose: Purpose) -> Self {
         let most = most.min(MOST_PREFIXES);
-        Self { feed: Feed::default(), excluded: Vec::new(), groups: Vec::new(), cuts: Vec::new(), most, widths }
+        Self { feed: Feed::default(), excluded: Vec::new(), groups: Vec::new(), cuts: Vec::new(), most, purpose }
     }
 
     /// Fails if there is too much. `are_names` returns whether that is so because the lines have names.
@@ -53,6 +53,11 @@ impl Sink {
         }
     }
 
+    /// Returns whether an entry can only be used if its line has nothing else.
+    pub(super) fn takes_only_alone(&self) -> bool {
+        self.purpose == Purpose::Allow
+    }
+
     pub(super) fn is_without_prefix(&self) -> bool {
         self.feed.prefixes.is_empty()
     }
@@ -65,7 +70,7 @@ impl Sink {
         given: Option<IpAddr>,
         text: impl Fn() -> String,
     ) {
-        if self.widths == Widths::OfLists && prefix.is_too_wide() {
+        if self.purpose != Purpose::Delete && prefix.is_too_wide() {
             return self.refuse(line, &text(), &LineError::Wide);
         }
         if let Some(address) = given {
@@ -77,14 +82,14 @@ impl Sink {
 
     /// Takes all that a line says, or refuses it.
     pub(super) fn take(&mut self, line: usize, text: &str, items: &[Item]) {
-        let mark = self.mark();
+        let (mark, purpose) = (self.mark(), self.purpose);
         let mut is_wide = false;
         for item in items {
             if let Item::Cut(prefix, address) = item {
                 self.cut(line, *prefix, *address);
             }
             item.each(|prefix| {
-                is_wide |= self.widths == Widths::OfLists && prefix.is_too_wide();
+                is_wide |= purpose != Purpose::Delete && prefix.is_too_wide();
                 self.feed.prefixes.push((prefix, line));
             });
         }

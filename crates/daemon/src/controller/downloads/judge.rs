@@ -3,7 +3,7 @@
 use std::{str, str::Lines};
 
 use ratelimit_base::text::{
-    feed::{self, FeedError, Widths},
+    feed::{self, FeedError, Purpose},
     prefix::Prefix,
 };
 use ratelimit_common::maps::names::LIST_PREFIXES_MOST;
@@ -31,7 +31,7 @@ pub(super) struct List {
 /// Fails with why it is no list, or too long.
 pub(super) fn judge(text: &[u8], most: usize) -> Result<List, String> {
     let most_prefixes = most.saturating_mul(NESTED).max(LIST_PREFIXES_MOST as usize);
-    let feed = feed::read_within(text, most_prefixes, Widths::OfLists);
+    let feed = feed::read_within(text, most_prefixes, Purpose::Refuse);
     let feed = feed.map_err(|error| match error {
         FeedError::Page => "the answer is a web page, not a list: check the address".to_owned(),
         FeedError::Prefixes(found) => {

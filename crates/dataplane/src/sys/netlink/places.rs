@@ -28,8 +28,8 @@ pub struct Addresses {
 pub struct Routes {
     /// The gateways of all unicast routes in all tables. Exceptions that ICMP messages cause are none.
     pub gateways: Vec<IpAddr>,
-    /// Networks that the kernel has learned to be on a link, also from a router's message. A route that an operator set says nothing of that kind: it can
-    /// lead everything into a tunnel.
+    /// Networks that the kernel has learned to be on a link, also from a router's message. A route that an operator set
+    /// says nothing of that kind: it can lead everything into a tunnel.
     pub networks: Vec<Prefix>,
 }
 

@@ -72,6 +72,9 @@ pub(super) struct Report {
     /// The part of this host's own network with the address, to which no deny, list or ban is applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     spared: Option<PlaceRow>,
+    /// Whether the rule that decides also denies what is spared.
+    #[serde(skip)]
+    is_forced: bool,
     /// Services with rules about this address, when none was asked for.
     services: Vec<String>,
     /// Limits of the address for applications, as the daemon knows them.
@@ -166,6 +169,7 @@ impl Report {
             decides: decides.as_ref().map(Cause::of),
             outranked: outranked.iter().map(Cause::of).collect(),
             spared: spared.as_ref().map(PlaceRow::from),
+            is_forced: policy == Some(Policy::FORCED),
             services: others,
             stops: Vec::new(),
             has_own_limit_only: fleet.is_none()
@@ -207,7 +211,11 @@ impl Report {
             writeln!(out, "outranks:  {}", cause.text())?;
         }
         if let Some(place) = &self.spared {
-            writeln!(out, "spared:    {place}: no deny, list or ban is applied to it")?;
+            let what = match self.is_forced {
+                true => "it is denied all the same, because the rule was forced",
+                false => "no deny, list or ban is applied to it",
+            };
+            writeln!(out, "spared:    {place}: {what}")?;
         }
         for stop in &self.stops {
             let label = if stop.shadow { "would be stopped: " } else { "stopped:   " };

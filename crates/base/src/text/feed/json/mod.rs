@@ -199,6 +199,11 @@ impl Reader<'_> {
                 self.flush(line, object);
             }
         }
+        if self.sink.takes_only_alone() {
+            self.sink.back(mark);
+            self.sink.refuse(begin, "an object", &LineError::NotAlone);
+            return Ok(());
+        }
         if let Some(why) = object.excluded.take() {
             if self.sink.exclude_since(mark) {
                 self.sink.refuse(begin, "an object with addresses", &LineError::Excluded(excerpt(&why)));

@@ -188,7 +188,10 @@ fn endless_input_is_refused() {
     }
     let ranges = "::1-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe\n".repeat(MOST_PREFIXES / 200);
     assert!(
-        read_within(ranges.as_bytes(), usize::MAX, Widths::Any).unwrap_err().to_string().contains("4000000 prefixes")
+        read_within(ranges.as_bytes(), usize::MAX, Purpose::Delete)
+            .unwrap_err()
+            .to_string()
+            .contains("4000000 prefixes")
     );
     let bad = b"1\n".repeat(MOST_BAD + 2);
     assert!(refused(bad).contains("more than 100000 lines"));

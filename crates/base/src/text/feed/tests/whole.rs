@@ -216,3 +216,28 @@ fn problems_of_json_cannot_control_the_terminal() {
         assert!(!bad.is_empty() && !bad.iter().any(|bad| bad.contains('\x1b')), "{bad:?}");
     }
 }
+
+/// A feed of sources to refuse must not let them through.
+#[test]
+fn only_addresses_alone_are_allowed() {
+    let read = |text: &str| read_within(text.as_bytes(), usize::MAX, Purpose::Allow).unwrap();
+    let alone = "192.0.2.1\n192.0.2.0/30 # an office\n198.51.100.1-198.51.100.4\n203.0.113.0 255.255.255.0\n2001:db8::1, 2001:db8::2, 2001:db8::3\n";
+    assert_eq!(read(alone).usable, 5);
+    assert_eq!(read("[\"192.0.2.1\", \"192.0.2.0/30\"]").usable, 2);
+    for text in [
+        "deny 192.0.2.1;",
+        "deny ip 192.0.2.0 0.0.0.255 any",
+        "-A INPUT -s 192.0.2.1 -j DROP",
+        "add blacklist 192.0.2.1",
+        "ALL: 192.0.2.1",
+        "192.0.2.1 REJECT",
+        "192.0.2.1,blocked",
+        "2026-11-29 192.0.2.1",
+        "{\"ip\": \"192.0.2.1\", \"action\": \"deny\"}",
+        "{\"deny\": [\"192.0.2.1\"]}",
+    ] {
+        let feed = read(text);
+        assert_eq!(feed.prefixes, [], "{text}");
+        assert!(feed.bad.iter().any(|bad| bad.why.contains("write the address alone")), "{text}: {:?}", feed.bad);
+    }
+}
