@@ -117,9 +117,8 @@ fn holds(kind: &str) {
         }
     });
     ratelimit.ok(&format!("attach {NAME} --mode generic --packets 1/h --burst 5 --sample off"));
-    // It is in the network of the tunnel.
-    ratelimit.ok("deny add 10.8.0.66 --force");
-    ratelimit.ok("deny add fd00:8:66::/48");
+    // Both are in networks of the tunnel.
+    ratelimit.ok("deny add 10.8.0.66 fd00:8:66::/48 --force");
     let ((), received) = receiving(&sandbox, |received| {
         for [to, denied, limited] in families {
             send(&sandbox, denied, to, 10);

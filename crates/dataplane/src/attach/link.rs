@@ -97,7 +97,16 @@ pub fn attach(program: &Xdp, interface: &Interface, mode: Attached) -> Result<Li
             return refused;
         }
         // Only a refusal that lasts is repeated to learn the reason.
-        let lasting = [libc::EBUSY, libc::EINVAL, libc::EOPNOTSUPP, libc::ERANGE, libc::ENOSPC, libc::E2BIG];
+        let lasting = [
+            libc::EBUSY,
+            libc::EINVAL,
+            libc::EOPNOTSUPP,
+            libc::ERANGE,
+            libc::ENOSPC,
+            libc::E2BIG,
+            libc::ENOMEM,
+            libc::ENOTCONN,
+        ];
         let words = if lasting.contains(&code) { reason(program, interface, mode) } else { None };
         let is_usual = words.as_ref().is_none_or(|words| NO_NATIVE_XDP.contains(&words.as_str()));
         if code == libc::EOPNOTSUPP && mode == Attached::Native && is_usual {

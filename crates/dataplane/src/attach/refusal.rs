@@ -6,7 +6,7 @@ use super::{how::Mode, occupant::Occupant, program_above};
 use crate::{
     Error,
     pins::ours::Ours,
-    sys::{interface::Interface, xdp_features::xdp_features},
+    sys::{drivers, interface::Interface, xdp_features::xdp_features},
 };
 
 /// Returns why an attach by the instance in `pins` would fail. `all` are the interfaces of this network namespace. Before
@@ -29,5 +29,7 @@ pub fn refusal(pins: &Path, all: &[Interface], interface: &Interface, mode: Opti
     }
     let is_native = mode.is_none_or(|mode| mode == Mode::Native);
     let cannot = || xdp_features(interface.index).is_some_and(|can| !can.native);
-    (is_native && cannot()).then(|| Error::no_native_xdp(interface.name.clone(), None))
+    // Some drivers announce native XDP only while its conditions are met.
+    let why = || drivers::refusal(interface).map(|refusal| (refusal.why, refusal.fix));
+    (is_native && cannot()).then(|| Error::no_native_xdp(interface.name.clone(), why()))
 }

@@ -47,23 +47,20 @@ pub const DRIVERS: &[Driver] = &[
     Driver::new("bnxt_en", "broadcom/bnxt/bnxt_xdp.c, `bnxt_xdp_set`").combined().resetting(),
     Driver::without("e1000e", "intel/e1000e/netdev.c"),
     Driver::new("ena", "amazon/ena/ena_xdp.c, `ena_xdp_set`").mtu(3_498).half().resetting(),
-    Driver::new("gve", "google/gve/gve_main.c, `verify_xdp_configuration`")
-        .mtu(2_032)
-        .offloads(JOINING)
-        .half()
-        .resetting(),
+    Driver::new("gve", "google/gve/gve_main.c, `verify_xdp_configuration`").mtu(2_032).offloads(LRO).half().resetting(),
     Driver::new("hv_netvsc", "drivers/net/hyperv/netvsc_bpf.c, `netvsc_xdp_set`").mtu(3_506).offloads(LRO),
     Driver::new("i40e", "intel/i40e/i40e_main.c, `i40e_xdp_setup`").resetting(),
     Driver::new("ice", "intel/ice/ice_main.c, `ice_xdp_setup_prog`").resetting(),
-    Driver::new("igb", "intel/igb/igb_main.c, `igb_xdp_setup`").mtu(3_050).resetting(),
+    Driver::new("igb", "intel/igb/igb_main.c, `igb_xdp_setup`").mtu(3_046).resetting(),
     Driver::new("igc", "intel/igc/igc_xdp.c, `igc_xdp_set_prog`").mtu(1_500).resetting(),
     Driver::new("ixgbe", "intel/ixgbe/ixgbe_main.c, `ixgbe_xdp_setup`").mtu(3_050).offloads(LRO).resetting(),
-    Driver::new("mana", "microsoft/mana/mana_bpf.c, `mana_xdp_set`").mtu(3_506).resetting(),
+    Driver::new("mana", "microsoft/mana/mana_bpf.c, `mana_xdp_set`").mtu(3_506),
     Driver::new("mlx4_en", "mellanox/mlx4/en_netdev.c, `mlx4_xdp_set`").mtu(3_498).resetting(),
     Driver::new("mlx5_core", "mellanox/mlx5/core/en_main.c, `mlx5e_xdp_allowed`").offloads(JOINING).resetting(),
     Driver::new("mvneta", "marvell/mvneta.c, `mvneta_xdp_setup`").resetting(),
     Driver::without("r8169", "realtek/r8169_main.c"),
     Driver::new("st_gmac", "stmicro/stmmac/stmmac_xdp.c, `stmmac_xdp_set_prog`").mtu(1_500).resetting(),
+    Driver::new("st_xgmac", "stmicro/stmmac/stmmac_xdp.c, `stmmac_xdp_set_prog`").mtu(1_500).resetting(),
     Driver::without("tg3", "broadcom/tg3.c"),
     Driver::new("tun", "drivers/net/tun.c, `tun_xdp_set`"),
     Driver::new("veth", "drivers/net/veth.c, `veth_xdp_set`"),

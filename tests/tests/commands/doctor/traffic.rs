@@ -58,7 +58,8 @@ fn packets_that_bypass_the_program_and_lost_packets_are_reported() {
     });
     let found = find(&all, "error ifb0, traffic");
     let count = numbers(found)[1];
-    let why = "The driver delivers packets without running the program, so nothing is limited there.";
+    let why = "The driver delivers packets without running the program, so nothing is limited there. Attach it with its \
+               --shadow and --capacity, if it has them.";
     let what = format!("the program did not see {count} of {count} packets that arrived in a second");
     assert_eq!(found, format!("error ifb0, traffic: {what}\n{why}"));
     let found = find(&all, "warning ifb0, losses");
