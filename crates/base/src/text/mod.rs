@@ -10,6 +10,7 @@ pub mod plain;
 pub mod prefix;
 pub mod request_rate;
 pub mod service;
+pub mod shell;
 pub mod throttle;
 pub mod tokens;
 pub mod units;

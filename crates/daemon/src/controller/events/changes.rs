@@ -3,7 +3,7 @@
 use std::{collections::HashSet, env, fs, path::Path, time::Duration};
 
 use jiff::Timestamp;
-use ratelimit_base::text::excerpt::escaped;
+use ratelimit_base::text::{excerpt::escaped, shell::quoted};
 use ratelimit_common::{
     identity::text::Text,
     maps::change::{BY_BYTES, Change, WHAT_BYTES},
@@ -26,7 +26,7 @@ const NO_LOGIN: u32 = u32::MAX;
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn record_command(pins: &Path) -> Result<(), Error> {
-    let words: Vec<_> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<_> = env::args_os().skip(1).map(|word| quoted(&escaped(&word.to_string_lossy()))).collect();
     record(pins, &operator(), &words.join(" "), false)
 }
 
@@ -109,7 +109,8 @@ pub fn past(pins: &Path) -> Result<Vec<Notice>, Error> {
 }
 
 fn notice(time: Duration, change: &Change) -> Notice {
-    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+    // Another version can have recorded it.
+    let text = |text: Option<&str>| escaped(text.unwrap_or_default());
     let at = Timestamp::UNIX_EPOCH.checked_add(time).unwrap_or(Timestamp::MAX);
     Notice { at, what: What::Changed { by: text(change.by.get()), what: text(change.what.get()) } }
 }
