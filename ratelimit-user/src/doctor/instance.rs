@@ -106,9 +106,10 @@ pub(super) fn open(pins: &Path) -> (State, Vec<Finding>) {
         Ok(running) => {
             (State::Running(Box::new(running)), vec![Finding::ok(Check::Instance, &pins.display().to_string())])
         }
-        Err(Error::NotAttached | Error::Pins(PinsError::NoBpffs { .. })) => {
-            (State::Absent, vec![Finding::ok(Check::Instance, "none: ratelimit is not attached")])
-        }
+        Err(Error::NotAttached(_) | Error::Pins(PinsError::NoBpffs { .. })) => (
+            State::Absent,
+            vec![Finding::ok(Check::Instance, &format!("none: ratelimit is not attached in {}", pins.display()))],
+        ),
         Err(error) => (State::Closed, vec![unusable(&error)]),
     }
 }
@@ -163,6 +164,10 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
             let what = format!("{} was refused at the last reload: {refused}", state.file);
             Finding::warning(Check::Daemon, &what, "An earlier state of the file is in force.")
                 .fixed_by(format!("ratelimit check --host {}", state.file))
+        }));
+        findings.extend(state.changeable.iter().map(|changeable| {
+            let why = "The daemon obeys the file as root. Whoever may change it decides what this host admits.";
+            Finding::warning(Check::Daemon, changeable, why)
         }));
         findings.extend(state.unsaved.iter().map(|unsaved| {
             let why = "The daemon tries again after each `interval` of [state].";
@@ -241,7 +246,9 @@ fn lost(name: &str, back: Option<&Interface>, has_daemon: bool) -> Finding {
     } else {
         "The interface was deleted. If it comes back, nothing is limited there before the next attach."
     };
-    Finding::warning(Check::Instance, "no longer attached", why).on(name).fixed_by(format!("ratelimit detach {name}"))
+    let finding = Finding::warning(Check::Instance, "no longer attached", why).on(name);
+    // Without its pin, the daemon would not know it again.
+    if has_daemon { finding } else { finding.fixed_by(format!("ratelimit detach {name}")) }
 }
 
 fn bpffs(pins: &Path) -> Finding {

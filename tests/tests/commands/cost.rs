@@ -46,7 +46,10 @@ fn invalid_costs_are_refused_and_missing_costs_exit_with_status_1() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let line = ratelimit.fails("cost set udp/53 5");
-    assert_eq!(line, "ratelimit: ratelimit is not attached: run `ratelimit attach IFACE` first");
+    assert_eq!(
+        line,
+        "ratelimit: ratelimit is not attached in /sys/fs/bpf/ratelimit: run `ratelimit attach IFACE` first"
+    );
     ratelimit.ok("attach eth0");
     ratelimit.ok("cost set udp/53 5");
     let running = || ratelimit.json("status")["interfaces"].clone();

@@ -4,6 +4,8 @@ use std::process::Command;
 
 use ratelimit_tests::{Fault, Ratelimit, Sandbox, Sink, Traced, VICTIM_LINK, traced};
 
+use crate::PINS;
+
 /// Runs `wrapper ratelimit WORDS` and returns its single line.
 fn wrapped(sandbox: &Sandbox, wrapper: &str, words: &str) -> String {
     let ratelimit = Ratelimit::new(sandbox);
@@ -92,13 +94,63 @@ fn invalid_numbers_are_refused_before_any_change() {
 fn without_an_instance_every_command_prints_what_to_do() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    for words in
-        ["status", "sources", "limit list", "limit set default --packets 1/s", "deny add 10.0.0.1", "detach eth0"]
-    {
-        let line = ratelimit.fails(words);
-        assert_eq!(line, "ratelimit: ratelimit is not attached: run `ratelimit attach IFACE` first", "{words}");
+    for words in [
+        "status",
+        "sources",
+        "limit list",
+        "limit set default --packets 1/s",
+        "limit del default",
+        "allow add 10.0.0.1",
+        "allow list",
+        "deny add 10.0.0.1",
+        "deny del 10.0.0.1",
+        "list list",
+        "cost list",
+        "set --shadow on",
+        "why 10.0.0.1",
+        "suggest --for 1s",
+        "events --past",
+        "save",
+        "detach eth0",
+    ] {
+        for (pins, option) in [(PINS, ""), ("/sys/fs/bpf/other", "--pins /sys/fs/bpf/other ")] {
+            let line = ratelimit.fails(&format!("{option}{words}"));
+            let expected = format!("ratelimit is not attached in {pins}: run `ratelimit {option}attach IFACE` first");
+            assert_eq!(line, format!("ratelimit: {expected}"), "{words}");
+        }
     }
     assert!(ratelimit.ok("detach --all").contains("nothing of ratelimit is left"));
+}
+
+#[test]
+fn an_empty_variable_of_the_environment_counts_as_unset_and_an_empty_option_is_refused() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let with = |words: &str, variable: &str| {
+        let mut command = ratelimit.command(words);
+        ratelimit.output(command.env(variable, ""))
+    };
+    let variables =
+        ["RATELIMIT_PINS", "RATELIMIT_FETCHES", "RATELIMIT_WAITS_FOR_CONFIRM", "SSH_CONNECTION", "NO_COLOR"];
+    for variable in variables {
+        for words in ["attach eth0", "status", "attach eth0 --confirm 60s", "confirm", "detach --all"] {
+            let output = with(words, variable);
+            assert_eq!((output.status, output.stderr.as_str()), (0, ""), "{variable}: {words}");
+        }
+        assert!(sandbox.pins().is_empty(), "{variable}");
+    }
+    let missing = "required arguments were not provided: --server <URL>";
+    let output = with("rules list", "RATELIMIT_SERVER");
+    assert!(output.status == 2 && output.stderr.contains(missing), "{output:?}");
+    let [unset, empty] = ["NO_SUCH", "RATELIMIT_TOKEN"].map(|name| with("rules list --server unix:/no/socket", name));
+    assert_eq!(empty, unset);
+    // The last word is empty.
+    for words in ["status --pins", "run -c", "check", "status --netns"] {
+        let mut command = ratelimit.command(words);
+        let output = ratelimit.output(command.arg(""));
+        assert!(output.status == 2 && output.stderr.lines().count() == 1, "{words}: {output:?}");
+        assert!(output.stderr.contains("a value is required for '"), "{words}: {output:?}");
+    }
 }
 
 #[test]

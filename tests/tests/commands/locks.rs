@@ -157,7 +157,7 @@ fn outlasts(sandbox: &Sandbox, mut status: Command) -> Process {
 
 /// Checks that a command that has waited goes on when the lock is released.
 fn goes_on(mut waiting: Process, said: &str) {
-    let none = "ratelimit: ratelimit is not attached: run `ratelimit attach IFACE` first\n";
+    let none = "ratelimit: ratelimit is not attached in /sys/fs/bpf/ratelimit: run `ratelimit attach IFACE` first\n";
     assert_eq!(String::from_utf8(waiting.wait().stderr).unwrap(), format!("{said}{none}"));
 }
 

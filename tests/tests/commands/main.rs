@@ -3,6 +3,7 @@
 
 mod attach;
 mod bans;
+mod changeable;
 mod check;
 mod confirm;
 mod cost;

@@ -5,3 +5,4 @@ pub mod guarded;
 pub mod lock;
 pub mod named;
 pub mod secret;
+pub mod writers;

@@ -3,9 +3,11 @@
 use std::{
     env,
     io::{self, Write as _},
+    os::fd::AsFd,
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use jiff::Timestamp;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::fstat,
@@ -13,6 +15,9 @@ use rustix::{
 
 /// Whether lines that cannot be written at once are left out.
 static NEVER_WAITS: AtomicBool = AtomicBool::new(false);
+
+/// Whether lines are those of a log, which have their time.
+static IS_LOG: AtomicBool = AtomicBool::new(false);
 
 /// The priority of a line, by the numbers of syslog(3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,15 +30,24 @@ pub enum Level {
     Info = 6,
 }
 
+/// From now on, each line has its time, as in a log. The journal has that itself.
+pub fn begin_log() {
+    IS_LOG.store(true, Ordering::Relaxed);
+}
+
 /// From now on, leaves out lines that cannot be written at once: a log that nobody reads must not stop a daemon.
 pub fn never_wait() {
     NEVER_WAITS.store(true, Ordering::Relaxed);
 }
 
-/// Returns whether a line can be written at once. A pipe is ready as long as a page of it is free.
+/// Returns whether a line can be written at once.
 pub fn is_ready() -> bool {
-    let stderr = io::stderr();
-    let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
+    takes_line(&io::stderr())
+}
+
+/// Returns whether a stream takes a line at once. A pipe does as long as a page of it is free.
+pub fn takes_line(stream: &impl AsFd) -> bool {
+    let mut ready = [PollFd::new(stream, PollFlags::OUT)];
     poll(&mut ready, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
 }
 
@@ -42,7 +56,11 @@ pub fn say(level: Level, text: &str) {
     if NEVER_WAITS.load(Ordering::Relaxed) && !is_ready() {
         return;
     }
-    let prefix = if is_journal() { format!("<{}>", level as u8) } else { String::new() };
+    let prefix = match (is_journal(), IS_LOG.load(Ordering::Relaxed)) {
+        (true, _) => format!("<{}>", level as u8),
+        (false, true) => format!("{:.0} ", Timestamp::now()),
+        (false, false) => String::new(),
+    };
     let lines: String = format!("ratelimit: {text}").lines().map(|line| format!("{prefix}{line}\n")).collect();
     // One write keeps the lines together. A failure does not matter.
     let _ = io::stderr().write_all(lines.as_bytes());

@@ -17,11 +17,17 @@ mod saved;
 pub mod shared;
 mod space;
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{
+    collections::HashMap,
+    fs, iter,
+    path::{Path, PathBuf},
+};
 
 use clap::ValueEnum;
 use ratelimit_base::{
+    files::writers,
     tables::{
+        files,
         problem::{ConfigError, Problem, syntax},
         switch::Switch,
         table::{Page, Table},
@@ -78,6 +84,8 @@ pub struct Config {
     pub crowdsec: Option<CrowdSec>,
     /// Where other programs read what the daemon shows.
     pub view: Option<View>,
+    /// The file itself, and those that it names.
+    pub files: Vec<PathBuf>,
 }
 
 /// An interface to attach to.
@@ -134,9 +142,19 @@ pub fn read(path: &Path, requests: RequestTables) -> Result<Config, ConfigError>
     let text = fs::read_to_string(path).map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })?;
     let config = parse(&text, requests).and_then(|config| match &config.state {
         Some(state) if state.is(path) => Err(vec![state::own_file(&text)]),
-        _ => Ok(config),
+        _ => Ok(Config { files: files_of(path, &text), ..config }),
     });
     config.map_err(|problems| ConfigError::Wrong { path: path.to_owned(), problems })
+}
+
+/// Returns a file with this text, and those that it names.
+fn files_of(path: &Path, text: &str) -> Vec<PathBuf> {
+    iter::once(path.to_owned()).chain(files::named(&Parts::of(text).others)).collect()
+}
+
+/// Returns which of these files other users may change, and what to do: a line for each.
+pub fn changeable(files: &[PathBuf]) -> Vec<String> {
+    files.iter().filter_map(|file| writers::others(file)).collect()
 }
 
 /// Reads the text of a file, and the token file that it names.

@@ -49,7 +49,7 @@ pub(super) fn is_there(pins: &Path, name: &str) -> Result<bool, Error> {
 /// Deletes all lists of this origin. Without an instance, there are none.
 pub(super) fn forget(pins: &Path, origin: u8) -> Result<(), Error> {
     match put(pins, origin, Vec::new(), &|_| true) {
-        Err(Error::NotAttached) => Ok(()),
+        Err(Error::NotAttached(_)) => Ok(()),
         outcome => outcome,
     }
 }

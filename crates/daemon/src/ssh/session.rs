@@ -108,7 +108,7 @@ fn inherited() -> Option<String> {
         |environment| {
             let found =
                 environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"SSH_CONNECTION="))?;
-            Some(String::from_utf8_lossy(found).into_owned())
+            (!found.is_empty()).then(|| String::from_utf8_lossy(found).into_owned())
         },
     )
 }

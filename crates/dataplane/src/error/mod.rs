@@ -9,7 +9,10 @@ mod pins;
 mod services;
 mod unknown;
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use ratelimit_common::limits::limit_error::LimitError;
 
@@ -22,6 +25,9 @@ pub use self::{
     services::ServicesError,
     unknown::UnknownError,
 };
+
+/// Folder of the pins if the operator names no other.
+pub(crate) const PINS: &str = "/sys/fs/bpf/ratelimit";
 
 /// A failure of the data plane.
 #[derive(Debug, thiserror::Error)]
@@ -57,14 +63,17 @@ pub enum Error {
         /// The process that has the lock, in words.
         holder: String,
     },
+    /// A signal came that ends the process.
+    #[error("ended by {0}, and everything is as it was before")]
+    Signal(&'static str),
     /// An attach was killed, or the program's pin was removed.
     #[error(
         "the pinned program is missing, as after an attach that was killed: run `ratelimit attach IFACE` again, or `ratelimit detach --all` if that fails"
     )]
     Interrupted,
-    /// There is no instance.
-    #[error("ratelimit is not attached: run `ratelimit attach IFACE` first")]
-    NotAttached,
+    /// There is no instance with this folder of pins.
+    #[error("ratelimit is not attached in {}: run `ratelimit {}attach IFACE` first", .0.display(), option(.0))]
+    NotAttached(PathBuf),
     /// The pins belong to a build with other map layouts.
     #[error("the instance in {} is of another version ({detail}): run `ratelimit upgrade`, which takes it over with all rules and without a gap", .path.display())]
     OtherAbi {
@@ -351,6 +360,11 @@ impl Error {
         };
         Self::NoNativeXdp { name, why }
     }
+}
+
+/// Returns the option that a command for these pins needs.
+fn option(pins: &Path) -> String {
+    if pins == Path::new(PINS) { String::new() } else { format!("--pins {} ", pins.display()) }
 }
 
 /// Returns the words of [`Error::Locked`] about a holder that does nothing.

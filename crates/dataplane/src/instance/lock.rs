@@ -25,6 +25,7 @@ use crate::{
     sys::{
         lock_holder::Holder,
         lock_thread::{Marked, Work},
+        signals::{self, Held},
     },
 };
 
@@ -52,9 +53,10 @@ static SAY: OnceLock<fn(&str)> = OnceLock::new();
 /// The longest time that this process waits for a lock. Without one, it waits as long as others make progress.
 static MOST: OnceLock<Duration> = OnceLock::new();
 
-/// A locked folder of pins. Dropping it releases the lock.
+/// A locked folder of pins. Dropping it releases the lock. Until then, signals that would end the process wait.
 pub(super) struct Lock {
     _folder: OwnedFd,
+    _held: Held,
     _thread: Marked,
     /// The names in the folder when it was locked.
     pub(super) listing: Listing,
@@ -80,6 +82,7 @@ pub fn wait_at_most_ten_seconds() {
 /// seconds. [`Error::Pins`] if another user could change the pins.
 pub(super) fn lock(pins: &Path) -> Result<Option<Lock>, Error> {
     let system = |error: Errno| at(pins)(error.into());
+    let held = Held::hold()?;
     loop {
         let folder = match open(pins) {
             Ok(folder) => folder,
@@ -107,7 +110,7 @@ pub(super) fn lock(pins: &Path) -> Result<Option<Lock>, Error> {
         let thread = Marked::new();
         ownership::check_file(&pins.join(CONTROL))?;
         let listing = Listing::of(&folder).map_err(at(pins))?;
-        return Ok(Some(Lock { _folder: folder, _thread: thread, listing }));
+        return Ok(Some(Lock { _folder: folder, _held: held, _thread: thread, listing }));
     }
 }
 
@@ -121,7 +124,7 @@ fn wait_for(folder: &OwnedFd, pins: &Path) -> Result<(), Error> {
             Err(Errno::WOULDBLOCK) => wait.get_or_insert_with(|| Wait::since(Instant::now(), folder)).look(pins)?,
             outcome => return outcome.map_err(system),
         }
-        thread::sleep(pause);
+        signals::let_through(|| thread::sleep(pause));
         pause = longest.min(pause * 2);
     }
 }

@@ -29,7 +29,10 @@ use crate::{
     },
     rules::{change_mark, policies, repair::repair, suspend},
     spared::renew,
-    sys::features,
+    sys::{
+        features,
+        signals::{self, Held},
+    },
     tables::open::Tables,
 };
 
@@ -141,6 +144,8 @@ pub(super) fn open_or_create(
     versions: Versions,
 ) -> Result<(Pinned, Lock, bool), Error> {
     bpffs::ensure(pins)?;
+    // The folder is a step too.
+    let _held = Held::hold()?;
     let lock = loop {
         match lock(pins)? {
             Some(lock) => break lock,
@@ -179,10 +184,13 @@ fn create(pins: &Path, settings: &Settings) -> Result<Tables, Error> {
     if settings.prove_tcp {
         proofs::check(settings)?;
     }
+    signals::check()?;
     let mut object = loader::load(settings, Some(&|name| pins.join(name)))?;
+    signals::check()?;
     let mut tables = Tables::of(&mut object, settings)?;
     tables.seal(&Listing::read(pins)?)?;
     loader::pin(&mut object, settings, pins, &|name| pins.join(name))?;
+    signals::check()?;
     Ok(tables)
 }
 

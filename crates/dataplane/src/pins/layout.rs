@@ -8,10 +8,13 @@ use std::{
 
 use ratelimit_common::maps::renamed::RENAMED_MAPS;
 
-use crate::{Error, error::at};
+use crate::{
+    Error,
+    error::{self, at},
+};
 
 /// Folder of the pins if the operator names no other.
-pub const PINS: &str = "/sys/fs/bpf/ratelimit";
+pub const PINS: &str = error::PINS;
 
 /// File of the pinned program.
 pub const PROGRAM: &str = "program";

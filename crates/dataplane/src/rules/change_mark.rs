@@ -2,22 +2,14 @@
 //! process is killed all the same, or a step fails, the mark stays among the pins. Then the next command that opens the
 //! instance finishes the change.
 
-use std::{
-    io,
-    mem::MaybeUninit,
-    path::{Path, PathBuf},
-    ptr,
-};
+use std::path::{Path, PathBuf};
 
 use crate::{
     Error,
-    error::Tried as _,
     pins::layout::{self, CHANGING},
     rules::policies::lanes::LanePairs,
+    sys::signals::Held,
 };
-
-/// Signals that wait: an interrupt from the keyboard, a terminal that closes, a request to end.
-const WAITING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGHUP, libc::SIGTERM];
 
 /// The mark of one change. If it is dropped without an [end](Self::end), the mark stays.
 pub struct ChangeMark {
@@ -71,37 +63,4 @@ fn remove_folders(mark: &Path) -> Result<(), Error> {
     }
     layout::entries(mark)?.iter().try_for_each(|pair| layout::remove_folder(pair))?;
     layout::remove_folder(mark)
-}
-
-/// Signals that wait for this thread, and arrive when this is dropped. In the daemon, other threads take them.
-struct Held {
-    /// The signals that waited before.
-    before: libc::sigset_t,
-}
-
-impl Held {
-    fn hold() -> Result<Self, Error> {
-        let (mut waiting, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-        // SAFETY: the first call makes a set, to which the second adds; the third reads it, and writes the other one
-        // where it succeeds.
-        let error = unsafe {
-            libc::sigemptyset(waiting.as_mut_ptr());
-            for signal in WAITING {
-                libc::sigaddset(waiting.as_mut_ptr(), signal);
-            }
-            libc::pthread_sigmask(libc::SIG_BLOCK, waiting.as_ptr(), before.as_mut_ptr())
-        };
-        if error != 0 {
-            Err(io::Error::from_raw_os_error(error)).tried("cannot hold signals back")?;
-        }
-        // SAFETY: it was written, as there was no error.
-        Ok(Self { before: unsafe { before.assume_init() } })
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // SAFETY: the set is one that the system has written.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut()) };
-    }
 }

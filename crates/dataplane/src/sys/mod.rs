@@ -22,4 +22,5 @@ pub mod namespace;
 pub mod netlink;
 pub mod network_events;
 pub mod rcu;
+pub mod signals;
 pub mod xdp_features;

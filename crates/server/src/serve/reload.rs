@@ -1,10 +1,18 @@
 //! Reads the file again, with the files that it names.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    fs, iter,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use ratelimit_base::notify::{
-    journal::{self, Level},
-    service_manager,
+use ratelimit_base::{
+    files::writers,
+    notify::{
+        journal::{self, Level},
+        service_manager,
+    },
+    tables::files,
 };
 use ratelimit_fleet::{table::Fleet, way::Place};
 
@@ -124,7 +132,10 @@ impl Reload {
         service_manager::reloading();
         match requests::read(&self.file) {
             Ok(requests) => match check(&requests).and_then(|()| self.used.check(&requests)) {
-                Ok(()) => self.apply(requests),
+                Ok(()) => {
+                    warn_of_writers(&self.file);
+                    self.apply(requests);
+                }
                 Err(problem) => kept(&format!("{}: {problem}", self.file.display())),
             },
             Err(error) => kept(&error.to_string()),
@@ -155,6 +166,13 @@ impl Reload {
         self.service.change_merges_paths(merges_paths);
         journal::say(Level::Info, &count.in_words(" in force"));
     }
+}
+
+/// Tells who else may change the file and those that it names, and what to do.
+pub(super) fn warn_of_writers(file: &Path) {
+    let named = files::named(&fs::read_to_string(file).unwrap_or_default());
+    let warnings = iter::once(file.to_owned()).chain(named).filter_map(|file| writers::others(&file));
+    warnings.for_each(|warning| journal::say(Level::Warning, &warning));
 }
 
 fn kept(problem: &str) {

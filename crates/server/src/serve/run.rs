@@ -48,11 +48,13 @@ const READERS: usize = 16;
 ///
 /// Fails if the file has a problem, or if the address cannot be used.
 pub fn run(file: &Path) -> Result<()> {
+    journal::begin_log();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // A signal during the start waits.
     let signals = runtime.block_on(async { anyhow::Ok(Signals::register()?) })?;
     let requests = requests::read(file)?;
     reload::check(&requests).map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
+    reload::warn_of_writers(file);
     let listens = requests.listens.clone();
     let shown = requests.encryption.as_ref().map(certificate::read).transpose();
     let shown = shown.map_err(|problem| anyhow!("{}: {problem}", file.display()))?.map(Shown::new);

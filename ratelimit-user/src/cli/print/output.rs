@@ -8,10 +8,13 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_base::text::units;
+use ratelimit_base::{notify::journal::takes_line, text::units};
 use ratelimit_common::rules::rule::{APPLICATION, BANNED, COMMAND, CONFIG, CROWDSEC, FILLED, FLEET, SSH};
 use ratelimit_daemon::{limit::write, ssh};
-use ratelimit_dataplane::rules::{list::Listed, spec::RuleSpec};
+use ratelimit_dataplane::{
+    rules::{list::Listed, spec::RuleSpec},
+    sys::signals,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -32,7 +35,10 @@ impl Output {
         text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
-        write(&mut out, value, self.json, text).map_err(Unprinted)?;
+        let print = || write(&mut out, value, self.json, text);
+        // A reader that takes nothing must not keep the command from being ended.
+        let printed = if takes_line(&io::stdout()) { print() } else { signals::let_through(print) };
+        printed.map_err(Unprinted)?;
         if let Some(fate) = ssh::shut_out() {
             writeln!(io::stderr(), "ratelimit: warning: {fate}")?;
         }

@@ -8,7 +8,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::ValueEnum;
-use ratelimit_base::text::units::{self, UnitError};
+use ratelimit_base::{
+    notify::journal::{Level, say},
+    text::units::{self, UnitError},
+};
 use ratelimit_common::rules::rule::COMMAND;
 use ratelimit_daemon::{
     controller::{
@@ -41,7 +44,10 @@ use ratelimit_dataplane::{
         spec::RuleSpec,
         target::{Sources, Target},
     },
-    sys::{host, interface},
+    sys::{
+        host, interface,
+        signals::{self, Held},
+    },
 };
 
 use super::{
@@ -122,17 +128,17 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     // on them cannot change.
     interfaces::check(&arguments.interfaces)?;
     let waiter = arguments.confirm.map(|time| anyhow::Ok((Waiter::new(pins)?, time))).transpose()?;
-    let (mut instance, is_new) = Instance::open_or_create(pins, &requested, Versions::Own)?;
-    let mut done = Done::default();
-    let outcome = match is_new {
-        true => first(arguments, spec.as_ref(), &mut instance, &mut done),
-        false => again(arguments, spec, &requested, &mut instance, &mut done),
-    };
+    let held = Held::hold()?;
+    let changed = change(arguments, spec, &requested, pins);
     let begin = Instant::now();
-    if let Err(error) = outcome {
-        let left = done.undo(instance, is_new);
-        return Err(left::with_left(error, &left));
+    if let Err(error) = &changed
+        && signals::arrived().is_some()
+    {
+        say(Level::Error, &format!("{error:#}"));
     }
+    // A signal that has come ends the process here, or later if everything was done already.
+    drop(held);
+    let (instance, is_new, done) = changed?;
     let about = Report {
         named: &arguments.interfaces,
         may_fall_back: arguments.mode == Some(ModeArgument::Auto),
@@ -155,6 +161,28 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     match arguments.log_level {
         Some(_) => follow::run(instance, pins),
         None => Ok(Answer::Done),
+    }
+}
+
+/// Makes the changes. Returns the instance, whether it is new, and what was done. A failure or a signal undoes all of it.
+fn change(
+    arguments: &Arguments,
+    spec: Option<RuleSpec>,
+    requested: &RequestedSettings,
+    pins: &Path,
+) -> Result<(Instance, bool, Done)> {
+    let (mut instance, is_new) = Instance::open_or_create(pins, requested, Versions::Own)?;
+    let mut done = Done::default();
+    let outcome = match is_new {
+        true => first(arguments, spec.as_ref(), &mut instance, &mut done),
+        false => again(arguments, spec, requested, &mut instance, &mut done),
+    };
+    match outcome {
+        Ok(()) => Ok((instance, is_new, done)),
+        Err(error) => {
+            let left = done.undo(instance, is_new);
+            Err(left::with_left(error, &left))
+        }
     }
 }
 
@@ -222,7 +250,9 @@ fn again(
     if let Some(spec) = spec {
         instance.check(Target::DEFAULT, spec)?;
     }
+    signals::check()?;
     done.upgrade(instance, requested)?;
+    signals::check()?;
     if ends_marks {
         done.set_shadow(instance, &is_marked, false)?;
     }

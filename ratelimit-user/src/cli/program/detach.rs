@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     if arguments.all {
         let Removed { interfaces: detached, left } = match removal::remove_all(pins) {
             // There is nothing to remove.
-            Err(Error::NotAttached) => Removed::default(),
+            Err(Error::NotAttached(_)) => Removed::default(),
             removed => removed?,
         };
         confirm::notify_removed(pins);

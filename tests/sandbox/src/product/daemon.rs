@@ -11,7 +11,13 @@ use std::{
 
 use rustix::process::Signal;
 
-use crate::{Check, Process, Program, Sandbox, product::ratelimit::WAITS};
+use crate::{
+    Check, Process, Program, Sandbox,
+    product::ratelimit::{WAITS, without_time},
+};
+
+/// The end of the line that an interface is gone.
+const GONE: &str = ": gone, and not limited any more: the daemon attaches to it when it is back\n";
 
 /// A folder for a file and those that it names, removed on drop.
 #[derive(Debug)]
@@ -108,14 +114,32 @@ impl Daemon {
         Self { process, lines }
     }
 
-    /// Returns the next message of the daemon itself. Events are skipped: each begins with its time. So is that it waits for
-    /// a command, which depends on the speed of the machine.
+    /// Returns the next message of the daemon itself, without its time. Events are skipped. So is that it waits for a
+    /// command, or that an interface is gone, because the machine may be too slow or too fast for that.
     ///
     /// # Panics
     ///
     /// If the output is not text.
     pub fn line(&mut self) -> String {
-        self.next(|line| !line.starts_with("20") && !line.starts_with(WAITS))
+        self.next(|line| !line.starts_with("20") && !line.starts_with(WAITS) && !line.ends_with(GONE))
+    }
+
+    /// Returns the next line of the log without its time, whatever it is.
+    ///
+    /// # Panics
+    ///
+    /// If the output is not text.
+    pub fn any_line(&mut self) -> String {
+        self.next(|_| true)
+    }
+
+    /// Returns the next line that says that an interface is gone.
+    ///
+    /// # Panics
+    ///
+    /// If the output is not text.
+    pub fn gone_line(&mut self) -> String {
+        self.next(|line| line.ends_with(GONE))
     }
 
     /// Returns the next line that says that the daemon waits for the lock of its instance.
@@ -140,7 +164,8 @@ impl Daemon {
         loop {
             let mut line = String::new();
             let count = self.lines.read_line(&mut line).unwrap();
-            if count == 0 || is_wanted(&line) {
+            let line = without_time(&line);
+            if count == 0 || is_wanted(line) {
                 return line.trim_end().to_owned();
             }
         }
@@ -155,7 +180,7 @@ impl Daemon {
         self.process.signal(Signal::TERM);
         // Whether the engine of a fleet answers is another message at any time.
         let others = ["20", "ratelimit: fleet:", WAITS];
-        let line = self.next(|line| !others.iter().any(|other| line.starts_with(other)));
+        let line = self.next(|line| !line.ends_with(GONE) && !others.iter().any(|other| line.starts_with(other)));
         assert_eq!(line, "ratelimit: ended; limits stay in force without a daemon");
         assert!(self.process.wait().status.success());
     }

@@ -18,6 +18,15 @@ use crate::Sandbox;
 /// The begin of the line by which the product says that it waits for the lock of an instance.
 pub(crate) const WAITS: &str = "ratelimit: waits for /";
 
+/// Returns a line of a log without its time. Lines of other commands have none.
+pub(crate) fn without_time(line: &str) -> &str {
+    let is_time = |time: &str| time.starts_with("20") && time.len() == 20 && !time.contains(' ');
+    match line.split_once(' ') {
+        Some((time, text)) if is_time(time) && text.starts_with("ratelimit: ") => text,
+        _ => line,
+    }
+}
+
 /// The binary, for one sandbox. `C` checks what it prints.
 #[derive(Debug, Clone)]
 pub struct Program<'a, C> {
@@ -127,7 +136,7 @@ impl<'a, C: Check> Program<'a, C> {
     }
 
     /// Runs a command made by [`Self::command`]. On a slow machine it may say that it waits for another one, which is left
-    /// out of its output.
+    /// out of its output. So are the times of a log.
     ///
     /// # Panics
     ///
@@ -136,8 +145,11 @@ impl<'a, C: Check> Program<'a, C> {
     pub fn output(&self, command: &mut Command) -> Output {
         let output = self.sandbox.output(command);
         let text = |bytes| String::from_utf8(bytes).expect("ratelimit prints UTF-8");
-        let stderr =
-            text(output.stderr).split_inclusive('\n').filter(|line| !line.starts_with(WAITS)).collect::<String>();
+        let stderr = text(output.stderr)
+            .split_inclusive('\n')
+            .map(without_time)
+            .filter(|line| !line.starts_with(WAITS))
+            .collect::<String>();
         let status = output.status.code().unwrap_or_else(|| panic!("{command:?}: {}: {stderr}", output.status));
         let stdout = text(output.stdout);
         let is_this_version =

@@ -8,6 +8,7 @@ mod replace;
 mod settings;
 mod shadow;
 mod shared;
+mod signals;
 mod ssh;
 
 use std::thread;

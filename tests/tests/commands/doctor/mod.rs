@@ -70,7 +70,7 @@ fn without_problems_each_check_is_one_line() {
     let before = [
         "ok privileges: all necessary ones",
         &kernel,
-        "ok instance: none: ratelimit is not attached",
+        "ok instance: none: ratelimit is not attached in /sys/fs/bpf/ratelimit",
         "ok bpffs: mounted at /sys/fs/bpf",
         "ok daemon: none runs, and none is needed",
         "ok eth0, link: up",

@@ -153,7 +153,7 @@ fn a_rule_of_the_file_waits_below_a_temporary_rule_of_a_command() {
     );
     assert_eq!(covered(), "7/s");
     folder.write("interfaces = [\"eth0\"]\n");
-    assert!(daemon.line().ends_with("rules: 0 set, 1 deleted, 0 unchanged"));
+    assert!(daemon.line().ends_with("rules: 0 set, 1 deleted, 0 unchanged; deleted 10.0.0.1 (was 7/s)"));
     assert!(covered().is_null());
     folder.write(&file("7/s"));
     daemon.line();

@@ -64,7 +64,7 @@ fn status_names_what_commands_changed_and_a_reload_restores_it() {
     assert_eq!(lines[3..], [attached, replaced, deleted]);
     assert_eq!(rows[1], json!({"name": "unknown", "running": "10k/s", "file": "20k/s"}));
 
-    let restored = "rules: 1 set, 0 deleted, 0 unchanged; unknown: 10k/s, now 20k/s; replies: off, now 100/s (default); capacity of eth0: 40k/s, now 30k/s; rules of the file replaced by command: default\n";
+    let restored = "rules: 1 set, 0 deleted, 0 unchanged; added 10.0.0.0/24 udp/53 (5/s); unknown: 10k/s, now 20k/s; replies: off, now 100/s (default); capacity of eth0: 40k/s, now 30k/s; rules of the file replaced by command: default\n";
     let answer = ratelimit.ok("reload");
     assert!(answer.ends_with(restored), "{answer}");
     daemon.line();
@@ -143,7 +143,8 @@ fn a_saved_file_agrees_with_the_state() {
     let saved = ratelimit.ok("save");
     folder.write(&saved.replace("10.2.0.0/16", "10.3.0.0/16"));
     let line = daemon.line();
-    assert!(line.ends_with("rules: 1 set, 1 deleted, 1 unchanged"), "{line}");
+    let changed = "added 10.3.0.0/16 (deny); deleted 10.2.0.0/16 (was deny)";
+    assert!(line.ends_with(&format!("rules: 1 set, 1 deleted, 1 unchanged; {changed}")), "{line}");
     let denied = ratelimit.json("deny list");
     let row = |source: &str| denied.as_array().unwrap().iter().find(|row| row["source"] == source).cloned();
     assert!(row("10.2.0.0/16").is_none());

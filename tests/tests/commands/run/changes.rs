@@ -1,18 +1,20 @@
 //! Changes by operators and by the daemon, as events and in the daemon's log.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     os::fd::AsFd as _,
-    process::Stdio,
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Daemon, Flood, Folder, Frame, PATIENCE, Ratelimit, Sandbox, schema};
+use jiff::Timestamp;
+use ratelimit_tests::{Daemon, Flood, Folder, Frame, PATIENCE, Ratelimit, Sandbox, schema, wait_until};
 use rustix::{pipe::fcntl_setpipe_size, process::Signal};
 use serde_json::Value;
 
 use super::FILE;
+use crate::events::Events;
 
 /// Returns who made each recorded change and what it was.
 fn past(ratelimit: &Ratelimit<'_>) -> Vec<(String, String)> {
@@ -107,6 +109,97 @@ fn without_systemd_the_log_has_bans_and_changes_by_operators() {
     let event = daemon.event();
     assert!(event.ends_with(" 10.9.0.66: banned for 10m"), "{event}");
     daemon.end();
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn each_line_of_a_log_in_a_file_has_its_time() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    folder.write(FILE);
+    let log = folder.file().with_file_name("log");
+    let mut command = ratelimit.command(&format!("run -c {}", folder.file().display()));
+    command.stderr(Stdio::from(File::create(&log).unwrap()));
+    let begin = Timestamp::now();
+    let mut process = sandbox.start(command);
+    let text = || fs::read_to_string(&log).unwrap();
+    wait_until("the daemon has started", || text().contains(": in force, "));
+    ratelimit.ok("reload");
+    ratelimit.ok("deny add 10.1.0.1");
+    folder.write("nonsense");
+    wait_until("everything is told", || text().contains("deny add") && text().contains("nothing was changed"));
+    process.signal(Signal::TERM);
+    assert!(process.wait().status.success());
+    assert!(text().lines().count() >= 5, "{}", text());
+    for line in text().lines() {
+        let (time, message) = line.split_once(' ').unwrap();
+        let time: Timestamp = time.parse().unwrap();
+        assert!(time.as_second() >= begin.as_second() && time <= Timestamp::now(), "{line}");
+        assert!(message.starts_with("ratelimit: ") || message.ends_with(": deny add 10.1.0.1"), "{line}");
+    }
+    // So has why it does not start. Other commands do not write a log.
+    let mut command = ratelimit.command("run -c /does/not/exist");
+    command.stderr(Stdio::from(File::create(&log).unwrap()));
+    assert_eq!(sandbox.start(command).wait().status.code(), Some(2));
+    assert!(text().starts_with("20") && text().contains("Z ratelimit: /does/not/exist: "), "{}", text());
+    let mut command = ratelimit.command("check /does/not/exist");
+    command.stderr(Stdio::from(File::create(&log).unwrap()));
+    assert_eq!(sandbox.start(command).wait().status.code(), Some(2));
+    assert!(text().starts_with("ratelimit: /does/not/exist: "), "{}", text());
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_recorded_command_is_one_that_a_shell_takes_and_the_same_live_and_later() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let mut events = Events::start(&sandbox, &ratelimit, "");
+    let comments = [
+        "two words",
+        "it's",
+        "",
+        "\"quoted\"",
+        "$(id) `id` ; # \\ *",
+        "Zürich",
+        "~",
+        "a=b",
+        "-x",
+        "\u{202e}back",
+        "tab\there",
+    ];
+    for (number, comment) in comments.iter().enumerate() {
+        let mut command = ratelimit.command(&format!("deny add 10.1.0.{number} --comment"));
+        let is_done = ratelimit.output(command.arg(comment)).status == 0;
+        if !is_done {
+            // What no rule can have as its comment is no change.
+            continue;
+        }
+        let live = events.line();
+        let past = ratelimit.ok("events --past -n 1");
+        assert_eq!(past.trim_end(), live, "{comment:?}");
+        let words = past.trim_end().split_once(": ").unwrap().1.to_owned();
+        assert!(!words.chars().any(char::is_control), "{words}");
+        if comment.contains('\u{202e}') {
+            assert!(words.ends_with(r"--comment '\u{202e}back'"), "{words}");
+            continue;
+        }
+        // A shell that repeats it sets the same comment.
+        let rule = || {
+            let rules = ratelimit.json("deny list");
+            let is_it = |rule: &&Value| rule["source"] == format!("10.1.0.{number}");
+            rules.as_array().unwrap().iter().find(is_it).cloned().unwrap()
+        };
+        let before = rule();
+        ratelimit.ok(&format!("deny del 10.1.0.{number}"));
+        events.line();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("\"$0\" {words}")]).arg(ratelimit.command("").get_program());
+        assert!(sandbox.output(shell.env_remove("SSH_CONNECTION")).status.success(), "{words}");
+        events.line();
+        assert_eq!(rule(), before, "{words}");
+    }
     ratelimit.ok("detach --all");
 }
 

@@ -49,6 +49,51 @@ fn an_interface_that_a_command_attached_is_limited_again_when_it_returns() {
 }
 
 #[test]
+fn an_interface_that_goes_is_told_once_and_every_reader_says_the_same() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let folder = Folder::new();
+    make(&sandbox, "wan0");
+    folder.write(&listing(&["eth0", "wan0"]));
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    delete(&sandbox, "wan0");
+    let gone = "ratelimit: wan0: gone, and not limited any more: the daemon attaches to it when it is back";
+    assert_eq!(daemon.gone_line(), gone);
+    let file = folder.file().display().to_string();
+    let status = ratelimit.ok("status");
+    let lines: Vec<&str> = status.lines().filter(|line| line.contains("wan0")).collect();
+    let expected = [
+        "wan0: no longer attached, because the interface was deleted or its program replaced".to_owned(),
+        format!("degraded: wan0, which {file} lists, does not exist: the daemon attaches to it when it appears"),
+    ];
+    assert_eq!(lines, expected, "{status}");
+    let doctor = ratelimit.run("doctor").stdout;
+    assert!(doctor.contains("wan0, instance: no longer attached") && !doctor.contains("detach wan0"), "{doctor}");
+    assert!(doctor.contains("If it comes back, the daemon attaches to it within a second."), "{doctor}");
+    let metrics = crate::metrics::scrape(&ratelimit);
+    assert_eq!(metrics["ratelimit_config_interface_attached{interface=\"wan0\"}"], 0.0);
+    // Other interfaces that come and go do not repeat it.
+    for _ in 0..3 {
+        make(&sandbox, "lan0");
+        delete(&sandbox, "lan0");
+    }
+    make(&sandbox, "wan0");
+    assert_eq!(daemon.any_line(), "ratelimit: wan0: back again, attached");
+    assert!(!ratelimit.ok("status").contains("degraded"));
+    // It is told again when it goes again. Without a daemon, a command attaches it.
+    delete(&sandbox, "wan0");
+    assert_eq!(daemon.gone_line(), gone);
+    daemon.end();
+    let status = ratelimit.ok("status");
+    assert!(status.contains("its program replaced: run `ratelimit attach wan0` again\n"), "{status}");
+    make(&sandbox, "wan0");
+    ratelimit.ok("attach wan0");
+    assert_eq!(attached(&ratelimit), ["eth0 native config", "wan0 native -"]);
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn an_interface_returns_with_the_shadow_of_the_present_file() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);

@@ -55,7 +55,8 @@ fn a_file_is_applied_followed_and_stays_applied_without_the_daemon() {
     // The daemon reads the file again when it changes.
     ratelimit.ok("limit set 10.0.1.0/24 --packets 7/s");
     folder.write(&FILE.replace("5/s", "6/s").replace("10.0.0.0", "10.0.2.0"));
-    assert_eq!(daemon.line(), format!("ratelimit: {shown}: reloaded, rules: 1 set, 1 deleted, 1 unchanged"));
+    let changed = "added 10.0.2.0/24 udp/53 (6/s); deleted 10.0.0.0/24 udp/53 (was 5/s)";
+    assert_eq!(daemon.line(), format!("ratelimit: {shown}: reloaded, rules: 1 set, 1 deleted, 1 unchanged; {changed}"));
     let now = ["default any 1000/s config", "10.0.1.0/24 any 7/s command", "10.0.2.0/24 udp/53 6/s config"];
     assert_eq!(limits(&ratelimit), now);
 
@@ -77,14 +78,15 @@ fn a_file_is_applied_followed_and_stays_applied_without_the_daemon() {
 
     // A rule that was set by command stays.
     folder.write(&FILE.replace("10.0.0.0/24\"\nservice = \"udp/53\"", "10.0.1.0/24\""));
-    let line = "reloaded, rules: 0 set, 1 deleted, 1 unchanged; rules of the file replaced by command: 10.0.1.0/24";
+    let line = "reloaded, rules: 0 set, 1 deleted, 1 unchanged; deleted 10.0.2.0/24 udp/53 (was 6/s); rules of the file replaced by command: 10.0.1.0/24";
     assert_eq!(daemon.line(), format!("ratelimit: {shown}: {line}"));
     daemon.process.signal(Signal::HUP);
     let line = "reloaded, rules: 0 set, 0 deleted, 1 unchanged; rules of the file replaced by command: 10.0.1.0/24";
     assert_eq!(daemon.line(), format!("ratelimit: {shown}: {line}"));
     ratelimit.ok("limit del 10.0.1.0/24");
-    assert_eq!(ratelimit.ok("reload"), format!("{shown}: reloaded, rules: 1 set, 0 deleted, 1 unchanged\n"));
-    assert_eq!(daemon.line(), format!("ratelimit: {shown}: reloaded, rules: 1 set, 0 deleted, 1 unchanged"));
+    let line = "reloaded, rules: 1 set, 0 deleted, 1 unchanged; added 10.0.1.0/24 (5/s)";
+    assert_eq!(ratelimit.ok("reload"), format!("{shown}: {line}\n"));
+    assert_eq!(daemon.line(), format!("ratelimit: {shown}: {line}"));
 
     daemon.end();
     assert_eq!(limits(&ratelimit), ["default any 1000/s config", "10.0.1.0/24 any 5/s config"]);

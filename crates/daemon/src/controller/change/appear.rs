@@ -49,7 +49,9 @@ pub enum Appeared {
     },
     /// It carries the program already.
     Already,
-    /// It is gone again, or a command has detached it.
+    /// It carried the program, and does not exist any more.
+    Gone,
+    /// It never was there, or a command has detached it.
     No,
 }
 
@@ -72,7 +74,7 @@ pub fn attach_again(
 ) -> anyhow::Result<Appeared> {
     let mut instance = match Instance::open_in_force(pins) {
         // A daemon of the version in force does it.
-        Err(Error::NotAttached | Error::NotInForce) => return Ok(Appeared::No),
+        Err(Error::NotAttached(_) | Error::NotInForce) => return Ok(Appeared::No),
         instance => instance?,
     };
     let attachments = instance.attachments.list()?;
@@ -93,7 +95,11 @@ pub fn attach_again(
     }
     if is_attached || !is_there(&all, &wanted.name) {
         record(&instance, listed);
-        return Ok(if is_attached { Appeared::Already } else { Appeared::No });
+        return Ok(match (is_attached, lost) {
+            (true, _) => Appeared::Already,
+            (false, Some(_)) => Appeared::Gone,
+            (false, None) => Appeared::No,
+        });
     }
     let (origin, is_generic) = lost.as_ref().map_or((CONFIG, false), |lost| (lost.origin, lost.is_generic));
     let shadow = lost.map_or(wanted.shadow.unwrap_or(false), |lost| lost.is_shadow);

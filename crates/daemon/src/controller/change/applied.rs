@@ -6,7 +6,12 @@ use ratelimit_common::limits::policy::Policy;
 use ratelimit_dataplane::{
     debts::restore::Restored,
     program::values::Difference,
-    rules::{batch::Change, list, spec::RuleSpec, target::Target},
+    rules::{
+        batch::Change,
+        list,
+        spec::RuleSpec,
+        target::{Sources, Target},
+    },
 };
 use serde::Serialize;
 
@@ -23,8 +28,12 @@ pub struct Applied {
     pub set: usize,
     /// Settings and capacities that changed.
     pub settings: Vec<Difference>,
+    /// The new rules. At the start of a daemon, none is named.
+    pub added: Named,
     /// The number of rules that only an earlier file had.
     pub deleted: usize,
+    /// Those of them that are other than *allow*.
+    pub named_deleted: Named,
     /// The rules that the file has replaced by others.
     pub replaced: Vec<Replaced>,
     /// The rules *allow* that only an earlier file had.
@@ -57,6 +66,8 @@ pub struct Applied {
     pub unapplied: Vec<String>,
     /// Addresses of SSH sessions that were allowed.
     pub allowed_ssh: Vec<String>,
+    /// Files that other users may change: the file, and those that it names.
+    pub changeable: Vec<String>,
     /// How the fleet has changed, in words.
     pub fleet: Option<String>,
     /// The debts and bans that were put back, or why they were not. None if there were none.
@@ -65,8 +76,52 @@ pub struct Applied {
 
 /// Returns a replaced rule in words, with the name of its policy.
 pub(super) fn in_words(rule: &list::Listed) -> Replaced {
-    let name = rule.spec.name().map_or_else(String::new, |name| format!("{name}: "));
-    Replaced { rule: rule.target.to_string(), before: name + &write::spec(&rule.spec) }
+    Replaced { rule: rule.target.to_string(), before: with_name(&rule.spec) }
+}
+
+/// Returns a rule's spec in words, with the name of its policy.
+fn with_name(spec: &RuleSpec) -> String {
+    spec.name().map_or_else(String::new, |name| format!("{name}: ")) + &write::spec(spec)
+}
+
+/// Rules in words.
+#[derive(Debug, Default, Serialize)]
+pub struct Named {
+    /// The first ones, the defaults before others.
+    pub first: Vec<String>,
+    /// The number of the others.
+    pub more: usize,
+}
+
+impl Named {
+    /// The most rules that are named.
+    const MOST: usize = 5;
+
+    fn of<'a>(rules: impl Iterator<Item = (&'a Target, &'a RuleSpec)>, verb: &str) -> Self {
+        let mut rules: Vec<_> = rules.collect();
+        rules.sort_unstable_by_key(|(target, _)| (target.sources != Sources::Default, **target));
+        let in_words = |(target, spec): &(&Target, &RuleSpec)| format!("{target} ({verb}{})", with_name(spec));
+        let first: Vec<String> = rules.iter().take(Self::MOST).map(in_words).collect();
+        Self { more: rules.len() - first.len(), first }
+    }
+}
+
+/// Returns the rules that a change adds to the running ones.
+pub(super) fn added(running: &[list::Listed], change: &Change) -> Named {
+    let running: HashSet<&Target> = running.iter().map(|rule| &rule.target).collect();
+    let added = change.rules.iter().filter(|rule| !running.contains(&rule.target));
+    Named::of(added.filter_map(|rule| Some((&rule.target, change.specs.get(rule.spec)?))), "")
+}
+
+/// Returns the rules other than *allow* that a change deletes.
+pub(super) fn deleted(running: &[list::Listed], change: &Change) -> Named {
+    let [deleted, below]: [HashSet<&Target>; 2] =
+        [&change.deleted, &change.deleted_below].map(|targets| targets.iter().collect());
+    let specs = running.iter().filter_map(|rule| {
+        let covered = rule.covers.as_ref().filter(|_| below.contains(&rule.target)).map(|covered| &*covered.spec);
+        Some((&rule.target, covered.or_else(|| deleted.contains(&rule.target).then_some(&*rule.spec))?))
+    });
+    Named::of(specs.filter(|(_, spec)| spec.policy != Policy::ALLOWED), "was ")
 }
 
 /// Returns the rules *allow* that a change deletes.

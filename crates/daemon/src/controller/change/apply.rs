@@ -18,7 +18,7 @@ use ratelimit_dataplane::{
 
 use super::{
     allows,
-    applied::{Applied, in_words, removed_allows},
+    applied::{Applied, added, deleted, in_words, removed_allows},
     difference::{By, difference, of_ends},
     interfaces::{self, Listed, Manner, Requested, RequestedInterface},
     left,
@@ -74,7 +74,7 @@ pub fn apply(
 /// Fails with the first problem. Nothing has changed then.
 pub fn renew_ends(pins: &Path, timed: &[Planned], protected: &ProtectedSessions) -> anyhow::Result<usize> {
     let mut instance = match Instance::open_in_force(pins) {
-        Err(Error::NotAttached) => return Ok(0),
+        Err(Error::NotAttached(_)) => return Ok(0),
         instance => instance?,
     };
     let change = of_ends(&list::list(&instance.tables)?, timed, SystemTime::now());
@@ -175,6 +175,10 @@ fn apply_to(
         };
         names.push(target.to_string());
     }
+    if !is_first {
+        applied.added = added(&rules, &difference.change);
+    }
+    applied.named_deleted = deleted(&rules, &difference.change);
     applied.removed_allows = removed_allows(&rules, &difference.change);
     let guard = ssh::Guard::over(&instance.tables, protected, was_in_shadow, wanted.shadow)?;
     guard.check_unknown(&instance.tables, &running, &wanted)?;

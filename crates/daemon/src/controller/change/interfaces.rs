@@ -14,7 +14,7 @@ use ratelimit_dataplane::{
     program::programs::Kind,
     sys::{
         interface::{self, Attached, Interface, is_there},
-        layers,
+        layers, signals,
     },
 };
 
@@ -126,6 +126,7 @@ pub fn attach(
     let (mut names, all, mut found) = (Vec::new(), interface::list()?, find(requested)?);
     layers::sort_lower_first(&all, &mut found, |(interface, _)| interface.index);
     for (mut interface, RequestedInterface { mode, shadow, .. }) in found {
+        signals::check()?;
         if done.made_room().any(|name| name == interface.name) {
             interface.program = None;
         }
@@ -138,6 +139,7 @@ pub fn attach(
             done.added.push(instance.attachments.attach(program, interface, how)?);
         }
     }
+    signals::check()?;
     Ok(names)
 }
 

@@ -163,7 +163,12 @@ mod tests {
         let (name, why) = &left_out.lists[0];
         assert_eq!(name, "large");
         assert!(why.starts_with("does not fit: all lists together would have 5 prefixes, at most 4 are"), "{why}");
-        assert!(!left_out.add(&Error::NotAttached, &left(&LeftOut::default(), &planned), &planned, &protected));
+        assert!(!left_out.add(
+            &Error::NotAttached(PathBuf::new()),
+            &left(&LeftOut::default(), &planned),
+            &planned,
+            &protected
+        ));
     }
 
     #[test]

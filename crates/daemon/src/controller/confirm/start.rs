@@ -7,7 +7,15 @@ use std::{
     process::{Command, Stdio},
 };
 
-use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use ratelimit_base::notify::journal::{Level, say};
+use ratelimit_dataplane::{
+    Error,
+    sys::signals::{self, Held},
+};
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
+};
 
 /// The environment variable that marks the process that waits.
 const WAITER: &str = "RATELIMIT_WAITS_FOR_CONFIRM";
@@ -30,12 +38,21 @@ pub fn is_waiter() -> bool {
 pub fn start(out: &mut dyn io::Write) -> io::Result<Option<u8>> {
     let mut command = Command::new(env::current_exe()?);
     command.args(env::args_os().skip(1)).env(WAITER, "1").stdin(Stdio::null()).stdout(Stdio::piped());
+    // The process gets a session of its own, so only this one gets Ctrl-C.
+    let _held = Held::hold().map_err(io::Error::other)?;
     let mut process = command.spawn()?;
     let mut text = Vec::new();
     if let Some(mut stdout) = process.stdout.take() {
         stdout.read_to_end(&mut text)?;
     }
     let is_waiting = text.pop_if(|last| *last == WAITING).is_some();
+    if is_waiting && let Some(signal) = signals::arrived() {
+        // It undoes everything.
+        kill_process(Pid::from_child(&process), Signal::TERM)?;
+        process.wait()?;
+        say(Level::Error, &Error::Signal(signal).to_string());
+        return Ok(Some(2));
+    }
     out.write_all(&text)?;
     out.flush()?;
     if is_waiting {

@@ -11,6 +11,7 @@ use ratelimit_base::notify::{journal::Level, system_log};
 use ratelimit_dataplane::{
     Error, Instance,
     instance::{lock::is_locked, read_only::View},
+    sys::signals,
 };
 use rustix::io::Errno;
 use tokio::{
@@ -60,6 +61,7 @@ impl Waiter {
     /// Fails with [`SocketError::SecondConfirm`](crate::controller::socket::client::SocketError::SecondConfirm) if
     /// another attach waits.
     pub fn new(pins: &Path) -> anyhow::Result<Self> {
+        signals::let_through_from_parent()?;
         match rustix::process::setsid() {
             // A process that leads a group cannot leave its session. Catching the signals below is enough.
             Ok(_) | Err(Errno::PERM) => {}
@@ -166,7 +168,7 @@ impl Changed {
     fn is_gone(&self) -> bool {
         match View::open(&self.pins).and_then(|view| view.tables().control()) {
             Ok(control) => control.seed != self.seed,
-            Err(error) => matches!(error, Error::NotAttached),
+            Err(error) => matches!(error, Error::NotAttached(_)),
         }
     }
 
@@ -188,7 +190,7 @@ impl Changed {
                 Ok((seed, instance)) if seed == self.seed => {
                     return log_failures(&done.undo(instance, self.is_new));
                 }
-                Ok(_) | Err(Error::NotAttached) => return log_failures(&failures),
+                Ok(_) | Err(Error::NotAttached(_)) => return log_failures(&failures),
                 // Only this process can undo the rest, so it waits as long as the other command needs.
                 Err(Error::Locked { .. }) => continue,
                 Err(error) => reason = Some(error),

@@ -75,7 +75,7 @@ impl List {
             }
             Err(error) => {
                 // The next instance gets the list.
-                self.decisions = if matches!(error, Error::NotAttached) { 0 } else { self.decisions };
+                self.decisions = if matches!(error, Error::NotAttached(_)) { 0 } else { self.decisions };
                 self.told.fail(format!("decisions are not in force: {error}"), "");
             }
         }
@@ -85,7 +85,7 @@ impl List {
     pub(super) fn forget(&mut self) -> bool {
         (self.made, self.decisions) = (None, 0);
         match kernel::forget(&self.pins) {
-            Ok(()) | Err(Error::NotAttached) => self.told.succeed("the list is deleted"),
+            Ok(()) | Err(Error::NotAttached(_)) => self.told.succeed("the list is deleted"),
             Err(error) => {
                 self.told.fail(format!("the list stays in force, although the file has no table: {error}"), "");
             }

@@ -1,6 +1,9 @@
 //! The file that is in force: what the daemon keeps of it in memory.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use anyhow::Result;
 use ratelimit_base::notify::service_manager;
@@ -35,12 +38,16 @@ pub(super) struct InForce {
     pub(super) timed: Vec<config::Planned>,
     /// Those of its interfaces that were never attached, because they did not exist.
     awaited: Vec<String>,
+    /// Those that were attached, and do not exist any more.
+    gone: BTreeSet<String>,
     /// Those that are not attached because of others above or below them.
     left_off: Vec<String>,
     /// Why some of these could not be attached when no other one kept them off any more.
     failed: BTreeMap<String, String>,
     /// The files of its lists, without copies of the daemon.
     pub(super) feeds: Vec<Feed>,
+    /// The file itself, and those that it names.
+    files: Vec<PathBuf>,
     /// Its fleet.
     pub(super) fleet: Option<Fleet>,
     /// Where it keeps debts and bans.
@@ -77,6 +84,7 @@ impl InForce {
             settings: values(&config.requested.or(Settings::default())),
             lists: config.lists.iter().map(|list| list.name.clone()).collect(),
             feeds: config.lists.iter().filter(|list| list.remote.is_none()).map(Feed::of).collect(),
+            files: config.files,
             interfaces: config.interfaces,
             fleet: config.fleet,
             state: config.state,
@@ -84,6 +92,7 @@ impl InForce {
             few_rules,
             timed: config.rules.into_iter().filter(|rule| rule.until.is_some()).collect(),
             awaited: applied.awaited.clone(),
+            gone: BTreeSet::new(),
             left_off: applied.left_off.iter().map(|left_off| left_off.name.clone()).collect(),
             failed: BTreeMap::new(),
             unusable_lists: applied.unusable_lists.clone(),
@@ -131,9 +140,20 @@ impl InForce {
         self.failed.insert(name.to_owned(), why.to_owned()).is_none_or(|before| before != why)
     }
 
+    /// Records that an interface does not exist any more, and tells the service manager. Returns whether it is new that it
+    /// is missed.
+    pub(super) fn is_missed(&mut self, name: &String) -> bool {
+        let is_new = !self.is_awaited(name) && self.gone.insert(name.clone());
+        if is_new {
+            service_manager::ready(&self.status());
+        }
+        is_new
+    }
+
     /// Records that an interface does not have to be waited for any more, and tells the service manager.
     pub(super) fn stop_waiting(&mut self, name: &String) {
-        if self.is_awaited(name) || self.is_left_off(name) {
+        let was_gone = self.gone.remove(name);
+        if was_gone || self.is_awaited(name) || self.is_left_off(name) {
             self.awaited.retain(|awaited| awaited != name);
             self.left_off.retain(|left_off| left_off != name);
             self.failed.remove(name);
@@ -146,6 +166,9 @@ impl InForce {
         let mut text = self.summary.clone();
         if !self.awaited.is_empty() {
             text += &format!(", waiting for {}", self.awaited.join(", "));
+        }
+        if !self.gone.is_empty() {
+            text += &format!(", gone: {}", self.gone.iter().cloned().collect::<Vec<_>>().join(", "));
         }
         let (failed, by_others): (Vec<_>, Vec<_>) =
             self.left_off.iter().cloned().partition(|name| self.failed.contains_key(name));
@@ -183,6 +206,7 @@ impl InForce {
             crowdsec: None,
             last_minute: None,
             unsaved: None,
+            changeable: config::changeable(&self.files),
         })
     }
 }

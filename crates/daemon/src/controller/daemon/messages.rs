@@ -6,7 +6,11 @@ use ratelimit_dataplane::{Error, debts::restore::Restored, program::values::Diff
 use crate::{
     config::{PlannedList, daemon::fleet::Fleet},
     controller::{
-        change::{applied::Applied, left::PartlyUndone, stacked::LeftOff},
+        change::{
+            applied::{Applied, Named},
+            left::PartlyUndone,
+            stacked::LeftOff,
+        },
         socket::request::{RemoteList, UnusableList},
     },
 };
@@ -35,6 +39,8 @@ pub(super) fn failure(error: &anyhow::Error) -> (String, String) {
 pub(super) fn text(applied: &Applied) -> String {
     let Applied { set, deleted, unchanged, .. } = applied;
     let mut parts = vec![format!("rules: {set} set, {deleted} deleted, {unchanged} unchanged")];
+    parts.extend(few("added", &applied.added));
+    parts.extend(few("deleted", &applied.named_deleted));
     parts.extend(names("replaced", applied.replaced.iter().map(|rule| format!("{} (was {})", rule.rule, rule.before))));
     parts.extend(names("allow removed from", applied.removed_allows.iter().cloned()));
     if !applied.lists.is_empty() {
@@ -80,6 +86,7 @@ pub(super) fn text(applied: &Applied) -> String {
     ] {
         parts.extend(names(&format!("rules of the file {by}:"), rules.iter().cloned()));
     }
+    parts.extend(applied.changeable.iter().cloned());
     parts.join("; ")
 }
 
@@ -115,6 +122,12 @@ fn names(what: &str, all: impl ExactSizeIterator<Item = String>) -> Option<Strin
     first(what, all, SHOWN, ", ", "`ratelimit reload --json`")
 }
 
+/// Returns the first rules, and how many more there are. None without any.
+fn few(what: &str, Named { first, more }: &Named) -> Option<String> {
+    let more = if *more == 0 { String::new() } else { format!(" and {more} more") };
+    (!first.is_empty()).then(|| format!("{what} {}{more}", first.join(", ")))
+}
+
 /// Returns the first `most` parts, and how many more there are. `command` names those.
 fn first(
     what: &str,
@@ -139,7 +152,8 @@ pub(super) fn allowed_ssh(peer: &str) -> String {
 /// Returns the priority of the message: a warning if something differs from the file, or if an omitted setting changed.
 pub(super) fn level(applied: &Applied) -> Level {
     let has_all = applied.awaited.is_empty() && applied.left_off.is_empty();
-    let is_whole = has_all && applied.unusable_lists.is_empty() && applied.spared.is_empty();
+    let is_whole =
+        has_all && applied.unusable_lists.is_empty() && applied.spared.is_empty() && applied.changeable.is_empty();
     let all_act = [&applied.overruled, &applied.covered, &applied.allowed_instead].iter().all(|rules| rules.is_empty());
     let is_restored = !matches!(&applied.restored, Some(Err(_) | Ok(Restored { reason: Some(_), .. })));
     let is_complete = is_whole && all_act && is_restored && applied.not_detached.is_none();

@@ -62,6 +62,7 @@ const STACK: usize = 8 << 20;
 ///
 /// Fails if the file cannot be applied at the start. Nothing has changed then.
 pub fn run(pins: &Path, file: &Path, force: bool, requests: RequestTables) -> Result<()> {
+    journal::begin_log();
     memory::limit_heap();
     lock::wait_at_most_ten_seconds();
     let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -161,6 +161,7 @@ impl Daemon {
             applied => applied?,
         };
         applied.fleet = fleet_change(self.in_force.fleet.as_ref(), config.fleet.as_ref()).filter(|_| !is_first);
+        applied.changeable = config::changeable(&config.files);
         self.state = state;
         let is_unusable = |name: &str| applied.unusable_lists.iter().any(|list| list.name == name);
         self.metrics.commit(prepared, Listed::of(&config, is_unusable));
@@ -268,7 +269,7 @@ impl Daemon {
         // It renews what is spared.
         let outcome = Instance::open_in_force(&self.pins);
         memory::release();
-        let is_done = outcome.is_ok() || matches!(outcome, Err(Error::NotAttached | Error::NotInForce));
+        let is_done = outcome.is_ok() || matches!(outcome, Err(Error::NotAttached(_) | Error::NotInForce));
         if is_done { Followed::Changed } else { Followed::Later }
     }
 
@@ -334,6 +335,12 @@ impl Daemon {
                     say(Level::Warning, &format!("{name}: {now}: {}", left_off.why));
                 }
                 self.in_force.leave_off(name);
+            }
+            Ok(Appeared::Gone) => {
+                if self.in_force.is_missed(name) {
+                    let text = "gone, and not limited any more: the daemon attaches to it when it is back";
+                    say(Level::Warning, &format!("{name}: {text}"));
+                }
             }
             Ok(Appeared::No) => {}
             Err(error) => {

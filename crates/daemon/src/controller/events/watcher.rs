@@ -114,7 +114,7 @@ impl Watcher {
         if !self.pins.exists() {
             // The memory mapping would keep the removed maps alive.
             self.reader = None;
-            return Err(Error::NotAttached);
+            return Err(Error::NotAttached(self.pins.clone()));
         }
         let moment = Moment::now();
         let now = moment.monotonic;

@@ -154,6 +154,9 @@ pub struct FileState {
     /// What is in force of CrowdSec's decisions. None without the table in the file.
     #[serde(default)]
     pub crowdsec: Option<crowdsec::State>,
+    /// Which of its files other users may change: the file, and those that it names.
+    #[serde(default)]
+    pub changeable: Vec<String>,
     /// The rates of the last minute, or of the time since the daemon or the instance began.
     #[serde(default)]
     pub last_minute: Option<Rates>,

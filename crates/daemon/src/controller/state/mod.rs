@@ -112,7 +112,7 @@ pub fn load(path: &Path) -> Result<Saved, StateError> {
 /// file stays as it was then.
 pub fn save(pins: &Path, path: &Path) -> Result<Option<usize>, StateError> {
     let view = match View::open(pins) {
-        Err(Error::NotAttached | Error::Interrupted) => return Ok(None),
+        Err(Error::NotAttached(_) | Error::Interrupted) => return Ok(None),
         view => view?,
     };
     check_folder(path)?;

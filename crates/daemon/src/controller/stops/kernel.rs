@@ -115,7 +115,7 @@ pub(super) fn delete_ended(pins: &Path) -> Result<(), Error> {
 fn delete(pins: &Path, which: impl Fn(&Tables) -> Result<Vec<Target>, Error>) -> Result<(), Error> {
     // Most daemons have none, and need no lock to know that.
     match View::open(pins) {
-        Err(Error::NotAttached) => return Ok(()),
+        Err(Error::NotAttached(_)) => return Ok(()),
         view => {
             if which(view?.tables())?.is_empty() {
                 return Ok(());
@@ -139,7 +139,7 @@ pub(super) fn standing(
     places: &[Place],
 ) -> Result<Option<(u32, HashSet<Target>)>, Error> {
     let view = match View::open(pins) {
-        Err(Error::NotAttached) => return Ok(Some((0, HashSet::new()))),
+        Err(Error::NotAttached(_)) => return Ok(Some((0, HashSet::new()))),
         view => view?,
     };
     // The generation comes first, so that a later change is seen next time.

@@ -82,7 +82,7 @@ impl Writer {
         work: impl FnOnce(&Path) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let pins = self.pins.clone();
-        spawn_blocking(move || work(&pins)).await.unwrap_or(Err(Error::NotAttached))
+        spawn_blocking(move || work(&pins)).await.unwrap_or_else(|_| Err(Error::NotAttached(self.pins.clone())))
     }
 
     async fn begin(&mut self, batch: Vec<Begin>) {

@@ -36,9 +36,7 @@ impl Interface {
     pub(crate) fn state(&self) -> &'static str {
         match (self.mode, self.is_gone) {
             (Some(mode), _) => mode,
-            (None, true) => {
-                "no longer attached, because the interface was deleted or its program replaced: run `ratelimit attach` again"
-            }
+            (None, true) => "no longer attached, because the interface was deleted or its program replaced",
             (None, false) => "in another network namespace",
         }
     }

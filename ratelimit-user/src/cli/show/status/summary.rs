@@ -36,6 +36,9 @@ pub(super) fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
 
 /// Writes where limits are enforced, and what differs from the file.
 fn interfaces(out: &mut dyn Write, status: &Status) -> io::Result<()> {
+    // The line about the file says what becomes of such an interface.
+    let unattached = || status.config.iter().flat_map(|file| &file.unattached);
+    let is_of_daemon = |name: &str| unattached().any(|unattached| unattached.interface.name == name);
     for interface in &status.interfaces {
         let capacity = interface.capacity.map_or_else(String::new, |rate| format!(", capacity {}", per_second(rate)));
         let owner = if interface.origin.is_some() { ", attached by the configuration file" } else { "" };
@@ -44,6 +47,8 @@ fn interfaces(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         // What is not attached has no program.
         if !interface.is_gone {
             write!(out, "{shadow}, program {}{capacity}{owner}", interface.program_id)?;
+        } else if !is_of_daemon(&interface.name) {
+            write!(out, ": run `ratelimit attach {}` again", interface.name)?;
         }
         writeln!(out)?;
     }

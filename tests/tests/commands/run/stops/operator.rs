@@ -81,7 +81,7 @@ fn rules_and_lists_of_an_operator_take_the_place_of_a_limit() {
     folder.write(&(file(&folder, "mode = \"on\"\n") + rule));
     // Two threads tell of it.
     let lines = [daemon.line(), daemon.line()];
-    let reloaded = "reloaded, rules: 1 set, 0 deleted, 1 unchanged; stops trusted-proxies: 1 with 192.0.2.1, now none";
+    let reloaded = "reloaded, rules: 1 set, 0 deleted, 1 unchanged; added 10.9.0.2 tcp/8443 (700/s); stops trusted-proxies: 1 with 192.0.2.1, now none";
     assert!(lines.iter().any(|line| line.ends_with(reloaded)), "{lines:?}");
     assert!(lines.iter().any(|line| line == GIVEN_WAY), "{lines:?}");
     assert!(limits(&ratelimit).contains(&"10.9.0.2 tcp/8443 700/s config".to_owned()));
@@ -116,8 +116,8 @@ fn limits_make_room_for_services_of_an_operator() {
     folder.write(&(file(&folder, "mode = \"on\"\n") + &services.collect::<String>()));
     // Two threads tell of it.
     let lines = [daemon.line(), daemon.line()];
-    let reloaded = "reloaded, rules: 255 set, 0 deleted, 1 unchanged";
-    assert!(lines.iter().any(|line| line.ends_with(reloaded)), "{lines:?}");
+    let reloaded = "reloaded, rules: 255 set, 0 deleted, 1 unchanged; added default udp/1 (1000/s), ";
+    assert!(lines.iter().any(|line| line.contains(reloaded) && line.ends_with(" and 250 more")), "{lines:?}");
     assert!(lines.iter().any(|line| line == GIVEN_WAY), "{lines:?}");
     refused(&folder, &connection.request(None), "too-many", "255 services");
     end(&ratelimit, daemon);

@@ -102,7 +102,7 @@ impl InForce {
                 }
             }
             // There is no instance. The next one needs the list.
-            Err(Error::NotAttached) => self.sources = None,
+            Err(Error::NotAttached(_)) => self.sources = None,
             Err(error) => {
                 self.again.fail(&sources, sources.clone(), Instant::now());
                 self.puts.fail(|| format!("sources that other hosts deny are not denied here: {error}"));
@@ -210,7 +210,7 @@ impl Bans {
             let is_empty = set.is_empty();
             lists::put(pins, FLEET, set, &|list| is_empty && list.name == BANS).map(|()| true)
         };
-        let outcome = self.maps.with(put).await.unwrap_or(Err(Error::NotAttached));
+        let outcome = self.maps.with(put).await.unwrap_or_else(|| Err(self.maps.gone()));
         if !matches!(outcome, Ok(false)) {
             self.list.next.took(now.elapsed(), now);
         }

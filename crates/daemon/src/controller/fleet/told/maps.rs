@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use ratelimit_dataplane::Error;
 use tokio::{sync::Mutex, task::spawn_blocking};
 
 /// The maps of the instance with these pins. Copies take turns.
@@ -21,6 +22,11 @@ impl Maps {
 
     pub(super) fn pins(&self) -> &Path {
         &self.pins
+    }
+
+    /// Returns the error of work whose thread has failed.
+    pub(super) fn gone(&self) -> Error {
+        Error::NotAttached(self.pins.clone())
     }
 
     /// Does `work` on a thread, because it waits for the lock of the instance. It begins when earlier work has ended, also

@@ -18,7 +18,6 @@ mod stops;
 use std::{convert::Infallible, time::Duration};
 
 use ratelimit_common::rules::rule::FLEET;
-use ratelimit_dataplane::Error;
 use ratelimit_fleet::{engine::Engine, table::Fleet};
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -96,7 +95,7 @@ pub(super) async fn forget(maps: &Maps) {
 async fn forget_each(maps: &Maps, pause: Duration) {
     let mut told = Once::after(1, maps.pins());
     while let Err(error) =
-        maps.with(|pins| lists_of_others::forget(pins, FLEET)).await.unwrap_or(Err(Error::NotAttached))
+        maps.with(|pins| lists_of_others::forget(pins, FLEET)).await.unwrap_or_else(|| Err(maps.gone()))
     {
         told.fail(|| format!("lists of the fleet stay in force, which this host has left: {error}"));
         sleep(pause).await;

@@ -225,7 +225,7 @@ impl Rules {
     async fn try_to_put(&mut self, version: &Numbered, resting: Option<State>) -> Result<(), Failed> {
         let (rules, done) = (version.lasting(), self.state.clone());
         let put = move |pins: &Path| planned::put_unless(pins, &rules, done.as_ref(), resting.as_ref());
-        let outcome = self.maps.with(put).await.unwrap_or_else(|| Err(Box::new(Error::NotAttached.into())));
+        let outcome = self.maps.with(put).await.unwrap_or_else(|| Err(Box::new(self.maps.gone().into())));
         match outcome.map_err(|failed| *failed) {
             Ok(state) => {
                 self.state = Some(state);
@@ -239,7 +239,7 @@ impl Rules {
                 self.state = None;
                 match &failed.why {
                     // There is no instance. The next one needs the rules.
-                    Refused::Maps(Error::NotAttached) => self.in_force = Numbered::default(),
+                    Refused::Maps(Error::NotAttached(_)) => self.in_force = Numbered::default(),
                     Refused::Maps(error) => {
                         self.puts.fail(|| format!("the shared rules cannot be put in force: {error}"));
                     }
@@ -259,7 +259,7 @@ impl Rules {
     /// Without a valid version, those of an earlier daemon stay, unless they admit more than this host does.
     async fn check_standing(&mut self) {
         match self.maps.with(planned::check_standing).await {
-            Some(Err(error)) if !matches!(error, Error::NotAttached) => {
+            Some(Err(error)) if !matches!(error, Error::NotAttached(_)) => {
                 self.puts.fail(|| format!("the shared rules cannot be checked: {error}"));
             }
             outcome => {
