@@ -1,6 +1,6 @@
 //! Where an engine is, and who may ask it.
 
-use std::{fmt, net::Ipv4Addr, time::Duration};
+use std::{fmt, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use ratelimit_base::{
     certificate_end::CertificateEnd, certificates::Certificates, text::excerpt::excerpt, trust::choose_cryptography,
@@ -44,7 +44,11 @@ pub enum Kind {
 /// A connection to an engine.
 #[derive(Clone)]
 pub(super) enum Link {
-    One(MultiplexedConnection),
+    One {
+        connection: MultiplexedConnection,
+        /// Where the server is. None if there is no other one.
+        server: Option<Arc<str>>,
+    },
     Cluster(ClusterConnection),
 }
 
@@ -159,7 +163,10 @@ impl Address {
                     let patience = end.saturating_duration_since(Instant::now()) / left;
                     let connection = timeout(patience, primary::connect(server, &config)).await;
                     match connection.unwrap_or(Err(Error::Silent(patience))) {
-                        Ok(connection) => return Ok(Link::One(connection)),
+                        Ok(connection) => {
+                            let server = (self.servers.len() > 1).then(|| server.addr().to_string().into());
+                            return Ok(Link::One { connection, server });
+                        }
                         Err(error) => failures.push((server.addr().to_string(), error)),
                     }
                 }
@@ -175,8 +182,10 @@ impl Address {
                 Ok(Link::Cluster(client.build()?.get_async_connection().await?))
             }
             Kind::Sentinel(master) => {
-                let mut client = self.sentinels(master)?;
-                Ok(Link::One(client.get_async_connection_with_config(&config).await?))
+                let client = self.sentinels(master)?.async_get_client().await?;
+                let server = Some(client.get_connection_info().addr().to_string().into());
+                let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+                Ok(Link::One { connection, server })
             }
         }
     }
@@ -209,10 +218,15 @@ const REDIRECTIONS: u32 = 3;
 const PAUSES: [u64; 2] = [20, 100];
 
 impl Link {
+    /// Returns the server of several that it leads to. None for a cluster.
+    pub(super) fn server(&self) -> Option<&str> {
+        if let Self::One { server, .. } = self { server.as_deref() } else { None }
+    }
+
     /// Sends a command.
     pub(super) async fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
         match self {
-            Self::One(connection) => command.query_async(connection).await,
+            Self::One { connection, .. } => command.query_async(connection).await,
             Self::Cluster(connection) => command.query_async(connection).await,
         }
     }

@@ -74,6 +74,12 @@ impl Engine {
         if let At::Hosts(mesh) = &self.at { Some(mesh) } else { None }
     }
 
+    /// Returns which of several servers it is. None for a cluster, or without another server.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        if let At::Server(link) = &self.at { link.server() } else { None }
+    }
+
     /// Returns the same connection, whose calls fail if they take longer than `deadline`. See [`deadline`].
     #[must_use]
     pub fn within(self, deadline: Duration) -> Self {
@@ -150,7 +156,7 @@ impl Engine {
     ///
     /// Any [`Error`] but that of the URL, also if this user may not ask.
     pub async fn evicts(&self) -> Result<Option<String>, Error> {
-        let At::Server(Link::One(_)) = self.at else { return Ok(None) };
+        let At::Server(Link::One { .. }) = self.at else { return Ok(None) };
         let mut link = self.link()?;
         let mut question = cmd("INFO");
         question.arg("memory");

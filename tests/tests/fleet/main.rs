@@ -9,6 +9,7 @@ mod faults;
 mod gossip;
 mod hostile;
 mod hosts;
+mod in_use;
 mod lost;
 mod model;
 mod requests;

@@ -103,6 +103,15 @@ impl Connection {
         self.link.borrow().clone()
     }
 
+    /// Returns where the engine is, how much of it answers, and which of several servers is in use.
+    pub(super) fn in_words(&self) -> String {
+        let (way, link) = (self.way.in_words(), self.link.borrow());
+        match link.as_ref().and_then(Engine::server) {
+            Some(server) => format!("{way} ({server} is in use)"),
+            None => way,
+        }
+    }
+
     /// Returns whether the engine answers.
     pub(super) fn is_up(&self) -> bool {
         self.link.borrow().is_some()

@@ -277,7 +277,7 @@ impl Host {
         let (reported, shared, sources) = self.sources.status(SHOWN, &self.terms, now());
         let ((is_up, since), told) = (self.connection.state(), self.told.read());
         let status = Status {
-            engine: self.connection.way.in_words(),
+            engine: self.connection.in_words(),
             is_up,
             since_seconds: since.as_secs_f64(),
             error: self.connection.error.clone().filter(|_| !is_up),
