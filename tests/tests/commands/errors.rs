@@ -98,7 +98,7 @@ fn without_an_instance_every_command_prints_what_to_do() {
         let line = ratelimit.fails(words);
         assert_eq!(line, "ratelimit: ratelimit is not attached: run `ratelimit attach IFACE` first", "{words}");
     }
-    assert!(ratelimit.ok("detach --all").contains("nothing of ratelimit is left"));
+    assert!(ratelimit.ok("detach --all").contains("all rules and counters are removed"));
 }
 
 #[test]
