@@ -18,7 +18,7 @@ pub enum Problem {
     #[error("expected a certificate in PEM, which begins with -----BEGIN CERTIFICATE-----")]
     NoCertificate,
     /// A certificate makes no sense.
-    #[error("certificate {0} of this file makes no sense")]
+    #[error("certificate {0} of this file cannot be read: copy the file again")]
     Certificate(usize),
     /// The certificate is of an old version, which has no names.
     #[error(
@@ -30,7 +30,7 @@ pub enum Problem {
     #[error("expected a key in PEM without a password, which begins with -----BEGIN PRIVATE KEY-----")]
     NoKey,
     /// The key makes no sense, or is of an unknown kind.
-    #[error("the key makes no sense, or is not of a supported kind: RSA, ECDSA or Ed25519")]
+    #[error("the key cannot be read, or is of another kind than RSA, ECDSA and Ed25519")]
     Key,
     /// The key belongs to another certificate.
     #[error("the key belongs to another certificate than that of certificate-file")]

@@ -61,7 +61,11 @@ impl Address {
     pub fn new(urls: &[String], kind: Kind, user: Option<String>, password: Option<String>) -> Result<Self, Error> {
         if let Some(index) = urls.iter().position(|url| parse_redis_url(url).is_none()) {
             let (number, all) = (index + 1, urls.len());
-            return Err(if all == 1 { Error::NoUrl } else { Error::Url(format!("number {number} of {all} is none")) });
+            return Err(if all == 1 {
+                Error::NoUrl
+            } else {
+                Error::Url(format!("number {number} of {all} is not a URL"))
+            });
         }
         let parse = |url: &String| {
             let info = url.as_str().into_connection_info()?;
@@ -79,7 +83,7 @@ impl Address {
         let servers = urls.iter().map(parse).collect::<RedisResult<Vec<_>>>();
         let servers = servers.map_err(|error| Error::Url(of_url(&error)))?;
         let wrong = |problem: &str| Err(Error::Url(problem.to_owned()));
-        let Some(first) = servers.first() else { return wrong("there is none") };
+        let Some(first) = servers.first() else { return wrong("the list is empty") };
         if servers.iter().any(|server| matches!(server.addr(), ConnectionAddr::TcpTls { insecure: true, .. })) {
             return wrong("certificates are always checked: remove #insecure");
         }

@@ -30,7 +30,7 @@ pub enum Error {
     #[error("it is slow: not everything is written in time")]
     Slow,
     /// The answer makes no sense.
-    #[error("its answer makes no sense: {0}")]
+    #[error("its answer cannot be used: {0}")]
     Garbage(&'static str),
     /// Only a server can do that.
     #[error("gossip has no server for that")]

@@ -70,14 +70,14 @@ impl Heartbeat {
 /// Reads what the engine knows about hosts. A host that says something else than a host of this version has no name.
 fn read(values: &[Value]) -> Result<Hosts, Error> {
     let [count, members @ ..] = values else { return Err(Error::Garbage("it is empty")) };
-    let count = text(count)?.parse().map_err(|_| Error::Garbage("a number is no number"))?;
+    let count = text(count)?.parse().map_err(|_| Error::Garbage("a value is not a number"))?;
     let (members, rest) = members.as_chunks::<3>();
     if !rest.is_empty() || members.len() > MOST || members.len() > count {
         return Err(Error::Garbage("it has another number of hosts"));
     }
     let member = |[id, silent, says]: &[Value; 3]| {
         let silent = text(silent)?.parse().ok().filter(|silent: &f64| silent.is_finite() && *silent >= 0.0);
-        let silent = silent.ok_or(Error::Garbage("a number is no number"))?;
+        let silent = silent.ok_or(Error::Garbage("a value is not a number"))?;
         Ok(Member { id: excerpt(text(id)?), silent_seconds: silent, about: About::read(text(says)?) })
     };
     Ok(Hosts { count, members: members.iter().map(member).collect::<Result<_, Error>>()? })

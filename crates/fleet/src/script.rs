@@ -58,7 +58,7 @@ impl Script {
 /// Returns a text that a script has answered.
 pub(super) fn text(value: &Value) -> Result<&str, Error> {
     let Value::BulkString(bytes) = value else { return Err(Error::Garbage("a text is missing")) };
-    str::from_utf8(bytes).map_err(|_| Error::Garbage("a text is no text"))
+    str::from_utf8(bytes).map_err(|_| Error::Garbage("a value is not text"))
 }
 
 #[cfg(test)]

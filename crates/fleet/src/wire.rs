@@ -60,7 +60,7 @@ pub(super) fn read(bytes: &[u8], count: usize, least: f64) -> Result<Answers, Er
 /// Reads a number that is finite.
 fn number(bytes: [u8; NUMBER]) -> Result<f64, Error> {
     let number = f64::from_le_bytes(bytes);
-    if number.is_finite() { Ok(number) } else { Err(Error::Garbage("a number is no number")) }
+    if number.is_finite() { Ok(number) } else { Err(Error::Garbage("a value is not a number")) }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ fn detach_all_leaves_no_pin_link_program_or_map() {
     let info = loaded_programs().flatten().find(|program| program.id() == id).unwrap();
     let maps = info.map_ids().unwrap().unwrap();
     assert!(maps.len() >= 7, "{maps:?}");
-    assert_eq!(ratelimit.ok("detach --all"), "detached from eth0; nothing of ratelimit is left\n");
+    assert_eq!(ratelimit.ok("detach --all"), "detached from eth0; all rules and counters are removed\n");
     assert!(sandbox.pins().is_empty());
     assert!(!sandbox.ip("link show eth0").contains("xdp"));
     // The kernel frees unused objects after a grace period. A map or program that remains fails the test by timeout.
@@ -55,7 +55,7 @@ fn detach_all_removes_what_a_later_version_pinned_and_nothing_of_others() {
     assert!(ours > 20, "{ours} pins");
     drop(sink);
     let left = format!(
-        "detached from eth0; nothing of ratelimit is left\n{PINS}/foreign: stays, because it does not belong to ratelimit\n{PINS}/foreign_program: stays, because it does not belong to ratelimit\n{PINS}/links/foreign_link: stays, because it does not belong to ratelimit\n"
+        "detached from eth0; all rules and counters are removed\n{PINS}/foreign: stays, because it does not belong to ratelimit\n{PINS}/foreign_program: stays, because it does not belong to ratelimit\n{PINS}/links/foreign_link: stays, because it does not belong to ratelimit\n"
     );
     assert_eq!(ratelimit.ok("detach --all"), left);
     assert!(sandbox.ip("link show eth1").contains("prog/xdp"));
@@ -128,5 +128,5 @@ fn detach_all_removes_nothing_of_other_programs() {
     );
     assert_eq!(sandbox.pins().iter().filter(|pin| pin.ends_with("somebody_elses")).count(), 1);
     sandbox.victim(|| std::fs::remove_file(format!("{PINS}/somebody_elses")).unwrap());
-    assert_eq!(ratelimit.ok("detach --all"), "detached from no interface; nothing of ratelimit is left\n");
+    assert_eq!(ratelimit.ok("detach --all"), "detached from no interface; all rules and counters are removed\n");
 }

@@ -12,7 +12,7 @@ fn assert_refused_as_damaged(ratelimit: &Ratelimit<'_>, detail: &str) {
         let line = ratelimit.fails(words);
         assert!(line.contains("do not have the layout of this version") && line.contains(detail), "{words}: {line}");
     }
-    assert_eq!(ratelimit.ok("detach --all"), "detached from eth0; nothing of ratelimit is left\n");
+    assert_eq!(ratelimit.ok("detach --all"), "detached from eth0; all rules and counters are removed\n");
     ratelimit.ok("attach eth0");
     ratelimit.ok("detach --all");
 }

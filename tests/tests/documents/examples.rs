@@ -100,9 +100,8 @@ fn run(page: &Page) -> Vec<String> {
     }
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    let programs = Folder::new();
+    let programs = programs(&ratelimit);
     let folder = programs.file().with_file_name("");
-    symlink(ratelimit.command("").get_program(), folder.join("ratelimit")).unwrap();
     let mut findings = Vec::new();
     for line in examples {
         let most = i32::from(line.commands().iter().any(|command| starts(command, &MAY_ANSWER_NO)));
@@ -120,8 +119,15 @@ fn run(page: &Page) -> Vec<String> {
     findings
 }
 
+/// Returns a folder with the product alone.
+pub(crate) fn programs(ratelimit: &Ratelimit<'_>) -> Folder {
+    let programs = Folder::new();
+    symlink(ratelimit.command("").get_program(), programs.file().with_file_name("ratelimit")).unwrap();
+    programs
+}
+
 /// Runs one line, and returns its exit status and messages.
-fn status(sandbox: &Sandbox, line: &Line, folder: &Path) -> Result<(i32, String), String> {
+pub(crate) fn status(sandbox: &Sandbox, line: &Line, folder: &Path) -> Result<(i32, String), String> {
     let is_endless = line.commands().iter().any(|command| starts(command, &ENDLESS));
     // An endless command replaces the shell, so that the signal arrives at it.
     let text = if is_endless { format!("exec {}", line.text) } else { line.text.clone() };

@@ -5,6 +5,7 @@
 mod commands;
 mod configuration;
 mod examples;
+mod under_attack;
 
 use std::path::{Path, PathBuf};
 

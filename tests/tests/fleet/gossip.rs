@@ -58,7 +58,7 @@ fn three_hosts_without_a_server_admit_one_limit_together() {
         assert!((0.25..0.45).contains(&share), "{share}");
         let text = Ratelimit::new(&hosts.hosts[0]).ok("fleet status");
         println!("{text}");
-        assert!(text.starts_with("engine gossip (2 of 2 peers alive) answers since "), "{text}");
+        assert!(text.starts_with("engine gossip (2 of 2 peers alive) has answered for "), "{text}");
         let metrics = Ratelimit::new(&hosts.hosts[1]).ok("metrics");
         for line in ["ratelimit_fleet_engine_up 1", "ratelimit_fleet_hosts 3", "ratelimit_fleet_shared_sources 1"] {
             assert!(metrics.lines().any(|found| found == line), "{line}");
@@ -84,7 +84,7 @@ fn a_host_that_is_alone_in_its_file_shares_with_nobody_and_keeps_its_address_whe
     expect("reloaded");
     expect("fleet: gossip answers: limits are shared");
     let text = ratelimit.ok("fleet status");
-    assert!(text.starts_with("engine gossip (0 of 0 peers alive) answers since "), "{text}");
+    assert!(text.starts_with("engine gossip (0 of 0 peers alive) has answered for "), "{text}");
     daemon.end();
     ratelimit.ok("detach --all");
 }

@@ -5,6 +5,7 @@ mod attacks;
 mod bans;
 mod connections;
 mod dhcp;
+mod downloads;
 mod jumbo;
 mod limits;
 mod raw_ip;

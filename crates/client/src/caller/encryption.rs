@@ -93,7 +93,7 @@ fn inner(name: &str) -> &str {
 /// Returns a rare reason why a certificate is refused.
 fn refusal(error: &CertificateError) -> String {
     let text = match error {
-        CertificateError::BadEncoding => "it makes no sense",
+        CertificateError::BadEncoding => "it cannot be read",
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "it is not for servers, as its extendedKeyUsage lacks serverAuth"
         }
@@ -145,7 +145,7 @@ mod tests {
             (other("(bad) thing\n"), EncryptionError::Certificate("(bad) thing\\n".to_owned())),
             (other(""), EncryptionError::Certificate("no reason is known".to_owned())),
             (CertificateError::Revoked, EncryptionError::Certificate("revoked".to_owned())),
-            (CertificateError::BadEncoding, EncryptionError::Certificate("it makes no sense".to_owned())),
+            (CertificateError::BadEncoding, EncryptionError::Certificate("it cannot be read".to_owned())),
         ] {
             assert_eq!(problem(&io::Error::other(Error::InvalidCertificate(error))), expected);
         }

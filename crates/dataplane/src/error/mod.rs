@@ -213,7 +213,7 @@ pub enum Error {
     Unknown(#[from] UnknownError),
     /// Two interfaces with a capacity need the same place.
     #[error(
-        "interface {index} cannot have a capacity beside interface {other}: their indices differ by a multiple of 256. Take the other one's with --capacity off, or delete and make one of both interfaces again"
+        "the interfaces with the indices {index} and {other} cannot both have a capacity, because the indices differ by a multiple of 256: give one of them --capacity off, or delete one interface and create it again"
     )]
     SamePlace {
         /// Index of the interface.

@@ -5,7 +5,10 @@ use std::time::Duration;
 use aya::maps::{IterableMap as _, MapError};
 use ratelimit_common::{
     buckets::{bucket::Bucket, sliding_log::Log},
-    cells::cell::{self, Cell, RefusalSlot},
+    cells::{
+        cell::{self, Cell, RefusalSlot},
+        known_source::{self, KnownSource},
+    },
     identity::source::Source,
     maps::{
         control::{Control, FEATURE_FRONT, FEATURE_SLIDING_LOGS},
@@ -61,10 +64,25 @@ impl<'a> SourceCounts<'a> {
         self.cell(source)?.refusals.iter().filter_map(left).max()
     }
 
+    /// Returns whether the source is known, so that the rate of unknown sources does not limit it.
+    #[must_use]
+    pub fn is_known(&self, source: &Source) -> bool {
+        let (hash, second) = (source.hash(&self.control.seed), known_source::second(host::now()));
+        let is_in = |cell: Cell| {
+            let mut places = cell.known().map(KnownSource).into_iter();
+            places.any(|place| place.is(hash) && place.is_known() && !place.gives_way(second))
+        };
+        [hash, hash ^ 1].into_iter().filter_map(|hash| self.cell_of(hash)).any(is_in)
+    }
+
     /// Returns the cell of a source. None without cells.
     pub(super) fn cell(&self, source: &Source) -> Option<Cell> {
+        self.cell_of(source.hash(&self.control.seed))
+    }
+
+    fn cell_of(&self, hash: u64) -> Option<Cell> {
         let cells = self.cells.as_ref()?;
-        cells.get(cell::index(source.hash(&self.control.seed), cells.len() as u32) as usize)
+        cells.get(cell::index(hash, cells.len() as u32) as usize)
     }
 
     /// Returns the entry with this index in the levels of lanes.

@@ -207,5 +207,5 @@ impl Store {
 
 fn number(value: &Value) -> Result<u64, Error> {
     let number = text(value)?.parse().ok().filter(|number| *number <= MOST);
-    number.ok_or(Error::Garbage("a number is no number"))
+    number.ok_or(Error::Garbage("a value is not a number"))
 }

@@ -141,7 +141,7 @@ impl Store {
         if !rest.is_empty() || values.iter().map(bytes).sum::<usize>() > ANSWER {
             return Err(Error::Garbage("the rows are too long"));
         }
-        let next = text(cursor)?.parse().map_err(|_| Error::Garbage("a cursor is no number"))?;
+        let next = text(cursor)?.parse().map_err(|_| Error::Garbage("a cursor is not a number"))?;
         if next == cursor_before && next != 0 {
             return Err(Error::Garbage("a cursor stands still"));
         }
@@ -170,5 +170,5 @@ fn keys(part: u8, server: &str) -> [String; 2] {
 }
 
 fn number(value: &Value) -> Result<u64, Error> {
-    text(value)?.parse().map_err(|_| Error::Garbage("a number is no number"))
+    text(value)?.parse().map_err(|_| Error::Garbage("a value is not a number"))
 }

@@ -29,10 +29,10 @@ fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         (_, true) => {
             let latency =
                 status.latency_seconds.map(|latency| format!(", the last answer took {:.1} ms", latency * 1e3));
-            writeln!(out, "engine {} answers since {since:.0} s{}", status.engine, latency.unwrap_or_default())?;
+            writeln!(out, "engine {} has answered for {since:.0} s{}", status.engine, latency.unwrap_or_default())?;
         }
         (Some(error), false) => {
-            writeln!(out, "engine {} does not answer since {since:.0} s, local limits apply: {error}", status.engine)?;
+            writeln!(out, "engine {} has not answered for {since:.0} s, local limits apply: {error}", status.engine)?;
         }
         (None, false) => writeln!(out, "engine {}: not yet reached, local limits apply", status.engine)?,
     }

@@ -51,8 +51,8 @@ pub(super) fn show(name: &str, with_entries: bool, pins: &Path, output: Output) 
         writeln!(out, "  ends {}", expiry(row.expires_in_seconds, None))?;
         writeln!(
             out,
-            "  set by {}{}",
-            row.origin,
+            "  set {}{}",
+            row.set_by,
             row.file.as_ref().map_or_else(String::new, |_| format!(", from {}", row.place()))
         )?;
         unapplied.lines(SHOWN).try_for_each(|line| writeln!(out, "  {line}"))

@@ -7,7 +7,7 @@ use ratelimit_dataplane::lists::{action::Action, listing::Listing};
 use serde::Serialize;
 
 use super::{
-    output::{expiry, origin},
+    output::{expiry, origin, set_by},
     policy_row::PolicyRow,
     source_row::Counted,
 };
@@ -26,6 +26,8 @@ pub(crate) struct Row {
     pub(crate) hits: Counted,
     pub(crate) expires_in_seconds: Option<u64>,
     pub(crate) origin: &'static str,
+    #[serde(skip)]
+    pub(crate) set_by: &'static str,
     pub(crate) file: Option<String>,
     /// The address of a list on a server, without its query. The file is the daemon's copy then.
     url: Option<String>,
@@ -47,6 +49,7 @@ impl Row {
             hits: Counted { estimated: list.action != Action::Deny, ..list.hits.into() },
             expires_in_seconds: list.expires_in.map(|left| left.as_secs()),
             origin: origin(list.origin),
+            set_by: set_by(list.origin),
             file: list.file.as_ref().map(|file| file.to_string_lossy().into_owned()),
             url: list.file.as_ref().filter(|_| list.origin == CONFIG).and_then(|file| Kept::address(file)),
         }

@@ -181,6 +181,21 @@ pub(crate) fn origin(origin: u8) -> &'static str {
     }
 }
 
+/// Returns who has set a rule or a list, for the words *it was set*.
+pub(crate) const fn set_by(origin: u8) -> &'static str {
+    match origin {
+        COMMAND => "by command",
+        SSH => "for an SSH session",
+        BANNED => "by a limit with a ban",
+        CONFIG => "by the configuration file",
+        FILLED => "by bans that have filled it",
+        FLEET => "by the fleet",
+        APPLICATION => "for an application",
+        CROWDSEC => "by CrowdSec",
+        _ => "by another version",
+    }
+}
+
 /// Returns whether the command has done everything, and only its output is missing.
 pub(crate) fn is_done(error: &anyhow::Error) -> bool {
     error.chain().any(<dyn std::error::Error>::is::<Unprinted>)

@@ -74,7 +74,8 @@ pub(super) fn set(
     }
     let expected = pinned.or(old_version).filter(|version| *version != 0);
     if old == Some(keys) && old_version.is_some() && expected == old_version {
-        output.print(&done("unchanged", old_version), |out| writeln!(out, "{name}: the rule is so already"))?;
+        output
+            .print(&done("unchanged", old_version), |out| writeln!(out, "{name}: the rule has these keys already"))?;
         return Ok(Answer::Unchanged);
     }
     let condition = Some(condition(expected));

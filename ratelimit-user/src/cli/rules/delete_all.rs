@@ -41,7 +41,7 @@ pub(super) fn delete(rules: &Rules<'_>, service: Option<Service>, pins: &Path, o
     }
     let number = change.deleted.len() + change.deleted_below.len();
     if number == 0 {
-        return change::missing(output, &[format!("no source has a {}", rules.name)], false, rules.if_exists);
+        return change::missing(output, &[format!("there is no {}", rules.name)], false, rules.if_exists);
     }
     let bar = bar(number);
     let outcome = ssh::change(&mut instance, &change, rules.force, &mut |done| bar.set_position(done as u64));

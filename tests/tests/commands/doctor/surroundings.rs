@@ -146,7 +146,7 @@ fn a_daemon_whose_file_is_not_in_force_is_reported() {
     daemon.line();
     let text = ratelimit.ok("detach --all");
     let again = "the daemon still runs, and attaches again when its file or one of its lists changes: to prevent that, stop it, as with `systemctl stop ratelimit`\n";
-    assert_eq!(text, format!("detached from eth0; nothing of ratelimit is left\n{again}"));
+    assert_eq!(text, format!("detached from eth0; all rules and counters are removed\n{again}"));
     let expected = "warning daemon: runs, but no instance exists: its file is not in force\nNothing is limited until it reads the file again.\nfix: ratelimit reload";
     assert_eq!(about(&ratelimit, "", "daemon"), expected);
     ratelimit.ok("reload");

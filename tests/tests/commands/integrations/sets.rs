@@ -48,7 +48,7 @@ fn sets_of_nftables_become_lists() {
         ("both", "a list takes sets of addresses"),
         ("marks", "a list takes sets of addresses"),
         ("none", "ratelimit: the set none has no address: nothing was changed"),
-        ("missing", "nftables has no such set missing: it has bad in \"inet f\""),
+        ("missing", "nftables has no set missing, but bad in \"inet f\""),
     ] {
         let line = ratelimit.fails(&format!("list import nft {set}"));
         assert!(line.contains(why), "{line}");

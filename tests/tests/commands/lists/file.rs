@@ -82,7 +82,7 @@ fn the_daemon_sets_and_follows_the_lists_of_its_file() {
     let differs = &ratelimit.json("status")["config"]["differences"];
     assert_eq!(
         *differs,
-        json!([{"name": "the list drop", "running": "deleted by command", "file": "that of the file"}])
+        json!([{"name": "the list drop", "running": "deleted by command", "file": "the list of the file"}])
     );
     assert!(ratelimit.ok("reload").contains("lists changed: drop"));
     line_with(&mut daemon, "lists changed: drop");

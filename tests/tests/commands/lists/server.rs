@@ -112,7 +112,11 @@ fn a_list_on_a_server_is_fetched_kept_and_followed() {
     assert_eq!(of(1), ["mine".into(), Value::Null]);
     let text = ratelimit.ok("list list");
     assert!(text.lines().nth(1).unwrap().ends_with("config   https://127.0.0.1:8443/drop.txt"), "{text}");
-    assert!(ratelimit.ok("list show drop").ends_with("  set by config, from https://127.0.0.1:8443/drop.txt\n"));
+    assert!(
+        ratelimit
+            .ok("list show drop")
+            .ends_with("  set by the configuration file, from https://127.0.0.1:8443/drop.txt\n")
+    );
     ratelimit.ok("list del mine");
     let checked = ratelimit.ok(&format!("check {}", file.display()));
     assert!(checked.contains("  list drop: https://127.0.0.1:8443/drop.txt has confirmed the copy "), "{checked}");

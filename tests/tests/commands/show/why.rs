@@ -1,6 +1,8 @@
 //! `ratelimit why`: its answers agree with what happens to packets.
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, stdin};
+use std::time::Duration;
+
+use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox, stdin, wait_until};
 use serde_json::{Value, json};
 
 /// Returns the kind, name and service of what decides, and of what is outranked.
@@ -211,11 +213,43 @@ fn rules_of_services_and_the_limit_of_unknown_sources_are_told() {
     assert_eq!(first("why 10.9.0.5 --service tcp-syn"), "10.9.0.5 tcp-syn: passes up to its limit");
     assert_eq!(ratelimit.json("why 10.9.0.5")["unknown"], json!(null));
     ratelimit.ok("set --unknown 500/s");
-    let shared = "unknown:   while the source is unknown, it shares 500/s with all unknown sources\n";
+    let shared = "known:     no, so it shares 500/s with all unknown sources\n";
     assert!(ratelimit.ok("why 10.9.0.5").contains(shared));
-    assert_eq!(ratelimit.json("why 10.9.0.5")["unknown"], json!({"per_second": 500}));
-    ratelimit.ok("deny add 10.9.0.5");
-    assert_eq!(ratelimit.json("why 10.9.0.5")["unknown"], json!(null));
+    assert_eq!(ratelimit.json("why 10.9.0.5")["unknown"], json!({"per_second": 500, "is_known": false}));
+    for rule in ["deny", "allow"] {
+        ratelimit.ok(&format!("{rule} add 10.9.0.5"));
+        assert_eq!(ratelimit.json("why 10.9.0.5")["unknown"], json!(null), "{rule}");
+        ratelimit.ok(&format!("{rule} del 10.9.0.5"));
+    }
+    ratelimit.ok("detach --all");
+}
+
+/// The answer changes with the packet that makes the source known, and its next packet passes beside a flood.
+#[test]
+fn whether_a_source_is_known_is_told() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1000/s --unknown 10/s");
+    ratelimit.ok("limit set default --service udp/53 --packets 1000/s");
+    let known = |words: &str| ratelimit.json(&format!("why {words}"))["unknown"]["is_known"].as_bool().unwrap();
+    let visitor = Flood::of(Frame::udp([10, 9, 0, 5], 9));
+    let sent = wait_until("the source is known", || {
+        visitor.send(&sandbox, 1);
+        known("10.9.0.5")
+    });
+    // Three steps of 1.07 s have a packet.
+    assert!(sent > Duration::from_millis(1_073), "{sent:?}");
+    let text = ratelimit.ok("why 10.9.0.5");
+    assert!(text.contains("\nknown:     yes, so it does not share the 10/s of all unknown sources\n"), "{text}");
+    assert!(!known("10.9.0.6") && !known("10.9.0.5 --service udp/53"), "another source, and another service");
+    Flood::of(Frame::udp([192, 0, 2, 1], 9)).sources(1_000).send(&sandbox, 1_000);
+    let refused = || ratelimit.json("status")["unknown"]["refused"].as_u64().unwrap();
+    let before = refused();
+    assert!(before > 900, "{before}");
+    visitor.send(&sandbox, 100);
+    assert_eq!(refused(), before, "packets of the known source are limited like those of unknown ones");
+    Flood::of(Frame::udp([10, 9, 0, 5], 53)).send(&sandbox, 100);
+    assert!(refused() > before + 50, "its packets of another service are not");
     ratelimit.ok("detach --all");
 }
 

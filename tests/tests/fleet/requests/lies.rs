@@ -92,15 +92,15 @@ fn numbers_of_usage_that_no_engine_can_have_are_errors() {
     };
     // The hours 7, 8 and 9, or a cursor and a row.
     let (added, read) = with(&list(&["7", "8", "9"]), ask).unwrap();
-    assert_eq!(added.unwrap_err(), "its answer makes no sense: it has lost more requests than it got");
-    assert_eq!(read.unwrap_err(), "its answer makes no sense: a cursor stands still");
+    assert_eq!(added.unwrap_err(), "its answer cannot be used: it has lost more requests than it got");
+    assert_eq!(read.unwrap_err(), "its answer cannot be used: a cursor stands still");
     // An hour after all times, which is no cursor that leads on.
     let (added, read) = with(&list(&["18446744073709551615"]), ask).unwrap();
     assert!(added.is_err());
     assert_eq!(read, Ok(0));
     let (added, read) = with(&list(&["0", "-1", "1e9"]), ask).unwrap();
     assert_eq!(added, Ok(()));
-    assert_eq!(read.unwrap_err(), "its answer makes no sense: a number is no number");
+    assert_eq!(read.unwrap_err(), "its answer cannot be used: a value is not a number");
     let (_, read) = with(&list(&["0"]), ask).unwrap();
     assert_eq!(read, Ok(0));
 }

@@ -14,7 +14,7 @@ pub(super) fn changes(before: Option<&Stops>, after: Option<&Stops>) -> Vec<Diff
         let [before, after] = [before, after].map(|stops| stops.map_or_else(|| "none".to_owned(), text));
         difference(name, before, after)
     };
-    let group = |stops: &Stops| stops.group.clone().unwrap_or_else(|| "that of the daemon".to_owned());
+    let group = |stops: &Stops| stops.group.clone().unwrap_or_else(|| "the group of the daemon".to_owned());
     let mut changes = vec![
         values("stops socket", &|stops| stops.socket.display().to_string()),
         values("stops group", &group),
@@ -68,11 +68,11 @@ mod tests {
         let shadow = stops(Mode::Shadow, &["192.0.2.1"]);
         assert!(texts(Some(&shadow), Some(&shadow)).is_empty() && texts(None, None).is_empty());
         let on = Stops { group: Some("web".to_owned()), ..stops(Mode::On, &["192.0.2.1"]) };
-        let both = ["stops group: that of the daemon, now web", "stops mode: shadow, now on"];
+        let both = ["stops group: the group of the daemon, now web", "stops mode: shadow, now on"];
         assert_eq!(texts(Some(&shadow), Some(&on)), both);
         let gone = [
             "stops socket: /run/a, now none",
-            "stops group: that of the daemon, now none",
+            "stops group: the group of the daemon, now none",
             "stops mode: shadow, now none",
             "stops trusted-proxies: 1 with 192.0.2.1, now none",
         ];

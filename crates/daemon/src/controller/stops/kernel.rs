@@ -69,7 +69,10 @@ pub(super) fn set(pins: &Path, places: &[(Place, Duration)]) -> Result<Vec<Set>,
             }
         };
         if !known.contains(&target.service) && !services.contains(&target.service) && services.len() >= PORTS {
-            outcomes.push(Err((Reason::TooMany, format!("clients of {PORTS} ports are stopped"))));
+            let why = format!(
+                "clients of {PORTS} ports are stopped: those of other ports get only the answer of the application"
+            );
+            outcomes.push(Err((Reason::TooMany, why)));
             continue;
         }
         services.insert(target.service);

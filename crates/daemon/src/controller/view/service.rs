@@ -117,7 +117,7 @@ fn changes(before: Option<&View>, after: Option<&View>) -> Vec<Difference> {
         let name = name.to_owned();
         (before != after).then_some(Difference { name, before, after, is_omitted: false })
     };
-    let group = |view: &View| view.group.clone().unwrap_or_else(|| "that of the daemon".to_owned());
+    let group = |view: &View| view.group.clone().unwrap_or_else(|| "the group of the daemon".to_owned());
     let socket = |view: &View| view.socket.display().to_string();
     let changes = |view: &View| if view.changes { "on" } else { "off" }.to_owned();
     let all = [of("view socket", &socket), of("view group", &group), of("view changes", &changes)];

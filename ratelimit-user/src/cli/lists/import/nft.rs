@@ -66,8 +66,12 @@ fn entries(name: &str, table: Option<&str>, listing: &[u8]) -> Result<Entries> {
         [] => {
             let mut names: Vec<_> = all.iter().map(|set| format!("{} in \"{}\"", set.name, place(set))).collect();
             names.truncate(8);
-            let there = if names.is_empty() { "no named set".to_owned() } else { names.join(", ") };
-            bail!("nftables has no such set {name}: it has {there}");
+            let others = match names.as_slice() {
+                [] => "and no other named set".to_owned(),
+                names => format!("but {}", names.join(", ")),
+            };
+            let of_table = table.map_or_else(String::new, |table| format!(" in the table \"{table}\""));
+            bail!("nftables has no set {name}{of_table}, {others}");
         }
         several => {
             let tables: Vec<_> = several.iter().map(|set| format!("--table \"{}\"", place(set))).collect();
@@ -75,7 +79,7 @@ fn entries(name: &str, table: Option<&str>, listing: &[u8]) -> Result<Entries> {
         }
     };
     if !is_of_addresses(&set.kind) {
-        bail!("{name} has the type {}: a list takes sets of addresses", set.kind);
+        bail!("{name} has the type {}, and a list takes sets of addresses only", set.kind);
     }
     let mut entries = Entries { text: String::new(), timed: 0 };
     for element in &set.elements {

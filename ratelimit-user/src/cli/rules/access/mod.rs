@@ -315,7 +315,8 @@ impl Verdict {
         drop(instance);
         output.print(&rows, |out| {
             if rows.is_empty() {
-                return writeln!(out, "no source has the rule {}", self.name);
+                let and_bans = if self.policy == Policy::DENIED { ", and no source is banned" } else { "" };
+                return writeln!(out, "no rules {}{and_bans}", self.name);
             }
             let cells: Vec<_> = rows.iter().map(Row::cells).collect();
             let [passed, dropped, would_drop] = HitsRow::HEAD;

@@ -60,7 +60,7 @@ fn of_lists(instance: &Instance, state: &FileState) -> Result<Vec<Difference>> {
         }
         let by_command = if list.is_some() { "set by command" } else { "deleted by command" };
         let is_of_file = list.is_some_and(|list| list.origin == CONFIG);
-        (!is_of_file).then(|| Difference::new(format!("the list {name}"), by_command, "that of the file"))
+        (!is_of_file).then(|| Difference::new(format!("the list {name}"), by_command, "the list of the file"))
     };
     Ok(state.lists.iter().filter_map(difference).collect())
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::cli::print::{
     list_row,
-    output::{expiry, origin},
+    output::{expiry, origin, set_by},
     policy_row::PolicyRow,
 };
 
@@ -28,6 +28,8 @@ pub(super) struct Cause {
     service: String,
     policy: PolicyRow,
     origin: &'static str,
+    #[serde(skip)]
+    set_by: &'static str,
     expires_in_seconds: Option<u64>,
     /// The rule that returns when this one expires.
     covers: Option<String>,
@@ -46,6 +48,7 @@ impl Cause {
                     service: ServiceName(Service::Any).to_string(),
                     policy: row.policy.unwrap_or_else(|| PolicyRow::of(&RuleSpec::from(Policy::DENIED))),
                     origin: row.origin,
+                    set_by: row.set_by,
                     expires_in_seconds: row.expires_in_seconds,
                     covers: None,
                     comment: None,
@@ -69,6 +72,7 @@ impl Cause {
                 _ => PolicyRow::of(&rule.spec),
             },
             origin: origin(rule.origin),
+            set_by: set_by(rule.origin),
             expires_in_seconds: rule.expires_in.map(|left| left.as_secs()),
             covers: rule.covers.as_ref().map(|covered| write::spec(&covered.spec)),
             comment: rule.comment.as_deref().map(str::to_owned),
@@ -83,12 +87,17 @@ impl Cause {
             _ => format!("rule for {}", self.name),
         };
         let service = if self.service == "any" { String::new() } else { format!(" {}", self.service) };
-        let policy = self.policy.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+        let name = self.policy.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+        // The word for what a ban does is its name already.
+        let policy = match self.kind {
+            "ban" => String::new(),
+            _ => format!(": {name}{}", self.policy.text),
+        };
         let end = match self.expires_in_seconds {
             Some(_) => format!(", expires {}", expiry(self.expires_in_seconds, self.covers.as_deref())),
             None => String::new(),
         };
         let comment = self.comment.as_ref().map_or_else(String::new, |comment| format!(" # {comment}"));
-        format!("{what}{service}: {policy}{}, set by {}{end}{comment}", self.policy.text, self.origin)
+        format!("{what}{service}{policy}, set {}{end}{comment}", self.set_by)
     }
 }

@@ -90,7 +90,7 @@ pub(super) struct Report {
     /// a say, too.
     #[serde(skip)]
     has_own_limit_only: bool,
-    /// The limit of unknown sources. Null without one, and if the answer is `drop`.
+    /// The limit of unknown sources. Null without one, and if a deny, a list, a ban or an allow decides.
     unknown: Option<Unknown>,
     /// Whether the next packet is refused, or one was in this moment.
     refused_now: bool,
@@ -105,6 +105,8 @@ pub(super) struct Report {
 #[derive(Debug, Serialize)]
 struct Unknown {
     per_second: u64,
+    /// Whether the source is known, so that it does not share this rate.
+    is_known: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -158,8 +160,8 @@ impl Report {
         let refused_now = verdict == "drop" || refused_for.is_some() || is_refused_now(&counts, &key)?;
         let fleet = if verdict == "limit" { readings::shares::of(tables, &key)?.map(shares::Row::of) } else { None };
         let unknown = gauges::unknown_rate(tables, &control)?
-            .filter(|_| verdict != "drop")
-            .map(|per_second| Unknown { per_second });
+            .filter(|_| verdict != "drop" && policy.is_none_or(|policy| policy.kind != ALLOW))
+            .map(|per_second| Unknown { per_second, is_known: counts.is_known(&key) });
         Ok(Self {
             address: address.to_string(),
             service: ServiceName(service).to_string(),
@@ -250,9 +252,12 @@ impl Report {
         if !times.is_empty() {
             writeln!(out, "seen:      {}", times.join(", "))?;
         }
-        if let Some(Unknown { per_second }) = self.unknown {
+        if let Some(Unknown { per_second, is_known }) = self.unknown {
             let rate = PacketRate(Rate { amount: per_second, period: SECOND });
-            writeln!(out, "unknown:   while the source is unknown, it shares {rate} with all unknown sources")?;
+            match is_known {
+                true => writeln!(out, "known:     yes, so it does not share the {rate} of all unknown sources")?,
+                false => writeln!(out, "known:     no, so it shares {rate} with all unknown sources")?,
+            }
         }
         if !self.services.is_empty() {
             writeln!(out, "services with rules of their own: {} (ask with --service)", self.services.join(", "))?;

@@ -144,7 +144,7 @@ fn a_client_of_a_proven_connection_would_be_stopped_once_and_no_rule_changes() {
     assert_eq!(daemon.line(), format!("ratelimit: {has_ended}"));
     let line = daemon.line();
     assert!(
-        line.ends_with(", now none; stops group: that of the daemon, now none; stops mode: shadow, now none"),
+        line.ends_with(", now none; stops group: the group of the daemon, now none; stops mode: shadow, now none"),
         "{line}"
     );
     let told: Vec<Value> = (0..3).map(|_| events.json()).collect();

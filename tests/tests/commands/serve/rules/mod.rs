@@ -89,7 +89,7 @@ fn a_team_changes_its_own_rules_only_and_a_change_is_in_force_at_once() {
     let output = changed.ok(&set.replace("2/h", "4/h"), TEAM);
     assert_eq!(output, "team-a-1: version 1 → 2\n  limits: [\"2/h\"] → [\"4/h\"]\n");
     assert_eq!(allowed("3"), 4);
-    assert_eq!(changed.ok("set team-a-1 --limits 4/h", TEAM), "team-a-1: the rule is so already\n");
+    assert_eq!(changed.ok("set team-a-1 --limits 4/h", TEAM), "team-a-1: the rule has these keys already\n");
     changed.ok("set other --limits 1000/s", ADMIN);
 
     let error = changed.fails("set other --limits 1/s", TEAM);

@@ -168,7 +168,7 @@ fn check(tables: &Tables, rule: &Planned, own: &Option<RuleSpec>) -> Result<(), 
         if let Action::Limit(spec) = &list.action
             && !is_within(&limit, &Limit::of(&spec.policy))
         {
-            return Err(more(spec, &format!("that of the list {}", list.name)));
+            return Err(more(spec, &format!("the limit of the list {}", list.name)));
         }
         if let Action::Limit(spec) = &list.action
             && (spec.policy.ban.time != 0 || !spec.parents.is_empty())
