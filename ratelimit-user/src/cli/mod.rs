@@ -83,7 +83,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Attach to network interfaces; without a rate, packets are only counted
+    /// Attach to network interfaces; without a rate and without rules, packets are only counted
     ///
     /// Attaches the program to network interfaces, and sets the default limit if a rate is given. Without a rate and
     /// without rules, every packet passes and is counted. On an interface that is attached already, the command
@@ -168,7 +168,7 @@ enum Command {
     /// variable NO_COLOR turns colors off.
     #[cfg_attr(not(feature = "top"), command(hide = true, about = "Not in this build", long_about = None))]
     Top,
-    /// Print events until Ctrl-C: sources that are throttled or banned, and the end of that
+    /// Print events until Ctrl-C: when a source is throttled or banned, and when that ends
     ///
     /// A source is throttled when a limit refuses its packets. That ends when no packet was refused for 10 seconds. The
     /// kernel reports at most 100 events per second. If there are more, a line tells how many were left out.
@@ -192,7 +192,7 @@ enum Command {
     /// Tell which rule decides about an address, and what it outranks
     ///
     /// Shows the rule, the default, the list or the ban that decides about packets from an address, everything that it
-    /// outranks, and what was counted for the source.
+    /// outranks, and what was counted for the source. With `--unknown`, it tells whether the source is known.
     Why(why::Arguments),
     /// Print the completions of commands and options for a shell
     Completions {

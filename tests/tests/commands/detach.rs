@@ -128,5 +128,5 @@ fn detach_all_removes_nothing_of_other_programs() {
     );
     assert_eq!(sandbox.pins().iter().filter(|pin| pin.ends_with("somebody_elses")).count(), 1);
     sandbox.victim(|| std::fs::remove_file(format!("{PINS}/somebody_elses")).unwrap());
-    assert_eq!(ratelimit.ok("detach --all"), "detached from no interface; all rules and counters are removed\n");
+    assert_eq!(ratelimit.ok("detach --all"), "no interface was attached; all rules and counters are removed\n");
 }

@@ -110,14 +110,14 @@ fn an_operator_denies_what_this_host_needs_only_with_force() {
     ] {
         let output = ratelimit.run(&format!("deny add 203.0.113.9 {source}"));
         let line = format!(
-            "ratelimit: {source} is {what}, and spared: nothing was changed, --force added to the command denies it\n"
+            "ratelimit: {source} is {what}, to which no deny is applied: nothing was changed, --force denies it anyway\n"
         );
         assert_eq!((output.status, output.stderr.as_str()), (2, line.as_str()));
     }
     // Who follows the advice knows what it costs him.
     let mut own = ratelimit.command("deny add 10.30.0.77");
     let output = ratelimit.output(own.env("SSH_CONNECTION", "10.30.0.77 50000 10.30.0.2 22"));
-    let end = "--force added to the command denies it, and may shut out the SSH session from 10.30.0.77\n";
+    let end = "--force denies it anyway, and may shut out the SSH session from 10.30.0.77\n";
     assert!(output.status == 2 && output.stderr.ends_with(end), "{output:?}");
     assert_eq!(ratelimit.json("deny list"), json!([]));
     // A wide prefix is denied, and the answer names what is not.
@@ -167,7 +167,7 @@ fn an_operator_denies_what_this_host_needs_only_with_force() {
 
     // A program that bans must not fail, nor cut the host off.
     let output = ratelimit.run("deny add 192.0.2.53 --for 600 --keep-longer");
-    let line = "192.0.2.53 is a name server, and spared: not denied";
+    let line = "192.0.2.53 is a name server, to which no deny is applied: left out";
     assert_eq!((output.status, output.stdout.as_str()), (0, format!("{line}\n").as_str()));
     let output = ratelimit.run("deny add 192.0.2.53 198.51.100.7 --for 600 --keep-longer");
     assert_eq!((output.status, output.stderr.as_str()), (0, format!("ratelimit: {line}\n").as_str()));

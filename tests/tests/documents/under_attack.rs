@@ -8,14 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Flood, Frame, PATIENCE, PEER_IPV4, Ratelimit, Sandbox, Sink, VICTIM_IPV4, scaled};
+use ratelimit_tests::{Flood, Frame, PATIENCE, PEER_IPV4, Ratelimit, Sandbox, Sink, VICTIM_IPV4, scaled, wait_until};
 use xtask::documents::console::{Line, lines};
 
 use crate::{examples, pages};
 
 const HEADING: &str = "## I am under attack now";
 /// Half a screen.
-const MOST_LINES: usize = 28;
+const MOST_LINES: usize = 25;
 /// Packets per second of a flood, which leave the connections some time of the CPUs.
 const FLOOD: u32 = 100_000;
 /// The time in which packets are counted.
@@ -117,6 +117,8 @@ fn the_five_commands_under_attack_stop_a_flood_and_an_open_connection_goes_on() 
     let flood = Flood::of(syn).endless(0).busy_pace(FLOOD).start(&sandbox);
     let before = arriving(&sandbox);
     assert!(before > u64::from(FLOOD) / 2, "{before} forged packets/s arrive without a limit of unknown sources");
+    // The command has to have seen enough sources.
+    wait_until("the packets are called likely forged", || run(status).contains("likely forged"));
     run(cookies);
     run(unknown);
     goes_on(&open);

@@ -199,7 +199,7 @@ pub enum Error {
         requested: String,
     },
     /// A deny would apply to no address, because this host spares all of them.
-    #[error("{denied} is {place}, and spared: nothing was changed, --force added to the command denies it{also}")]
+    #[error("{denied} is {place}, to which no deny is applied: nothing was changed, --force denies it anyway{also}")]
     Spared {
         /// The prefix of the deny.
         denied: String,

@@ -8,7 +8,7 @@ pub enum ServicesError {
     TooMany(usize),
     /// Another service has some of the same ports.
     #[error(
-        "{service} overlaps {other}, which has rules or a cost: a port belongs to one service only: delete the rules and the cost of {other} first, or choose other ports"
+        "{service} overlaps {other}, which has rules or a cost, and a port belongs to one service only: delete the rules and the cost of {other} first, or choose other ports"
     )]
     Overlap {
         /// The service.

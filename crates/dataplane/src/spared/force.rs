@@ -64,8 +64,8 @@ mod tests {
             let all = |texts: &[&str]| texts.iter().map(|text| prefix(text)).collect::<Vec<_>>();
             check_places(&places, &all(denied), &all(peers)).err().map(|error| error.to_string())
         };
-        let plain = "10.9.0.7 is within 10.9.0.0/24 (a connected network), and spared: nothing was changed, --force added \
-                     to the command denies it";
+        let plain = "10.9.0.7 is within 10.9.0.0/24 (a connected network), to which no deny is applied: nothing was \
+                     changed, --force denies it anyway";
         let shut_out = format!("{plain}, and may shut out the SSH session from 10.9.0.7");
         assert_eq!(refusal(&["10.9.0.7"], &[]).as_deref(), Some(plain));
         assert_eq!(refusal(&["10.9.0.7"], &["10.9.0.8"]).as_deref(), Some(plain));

@@ -54,10 +54,13 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             removed => removed?,
         };
         confirm::notify_removed(pins);
-        let names = if detached.is_empty() { "no interface".to_owned() } else { detached.join(", ") };
+        let what = match detached.as_slice() {
+            [] => "no interface was attached".to_owned(),
+            names => format!("detached from {}", names.join(", ")),
+        };
         let daemon_runs = socket::is_listening(pins);
         output.print(&Detached { detached, left: left.clone(), daemon_runs }, |out| {
-            writeln!(out, "detached from {names}; all rules and counters are removed")?;
+            writeln!(out, "{what}; all rules and counters are removed")?;
             for pin in left.iter().take(SHOWN) {
                 writeln!(out, "{}: stays, because it does not belong to ratelimit", escaped(&pin.to_string_lossy()))?;
             }

@@ -104,10 +104,7 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
                     writeln!(out, "  {hint}")?;
                 }
             }
-            (None, 0) => writeln!(
-                out,
-                "default: no limit, packets are only counted (to change: `ratelimit limit set default --packets RATE`)"
-            )?,
+            (None, 0) => writeln!(out, "default: no limit (to set one: `ratelimit limit set default --packets RATE`)")?,
             (None, _) => writeln!(out, "default: no limit")?,
         }
         if attached.rules != 0 {

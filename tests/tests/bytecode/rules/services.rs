@@ -152,7 +152,7 @@ fn services_with_a_common_port_are_refused_unless_one_replaces_the_other(front: 
     let refused = batch::set(&mut bytecode.tables, new, &Policy::DENIED.into(), None, COMMAND).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "tcp/8050-8149 overlaps tcp/8000-8099, which has rules or a cost: a port belongs to one service only: delete the rules and the cost of tcp/8000-8099 first, or choose other ports"
+        "tcp/8050-8149 overlaps tcp/8000-8099, which has rules or a cost, and a port belongs to one service only: delete the rules and the cost of tcp/8000-8099 first, or choose other ports"
     );
     assert_eq!(
         [8000, 8099, 8100].map(|port| reason(&bytecode, port)),

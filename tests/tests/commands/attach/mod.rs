@@ -25,7 +25,7 @@ fn attach_without_a_rate_observes_and_prints_that() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let text = ratelimit.ok("attach eth0");
-    assert!(text.starts_with("eth0: attached, native\ndefault: no limit, packets are only counted"), "{text}");
+    assert!(text.starts_with("eth0: attached, native\ndefault: no limit (to set one: "), "{text}");
     // The hint about unknown sources appears once, if the option is missing.
     let hint = "unknown sources: not limited (against floods from forged addresses: `ratelimit set --unknown auto`)\n";
     assert!(text.ends_with(hint) && !ratelimit.ok("attach eth0").contains("unknown"), "{text}");

@@ -38,7 +38,7 @@ fn a_range_is_one_service_in_every_command() {
         ("deny add 10.0.0.1 --service sctp/6", "sctp/6", "sctp/5-6"),
     ] {
         let expected = format!(
-            "{service} overlaps {other}, which has rules or a cost: a port belongs to one service only: delete the rules and the cost of {other} first, or choose other ports"
+            "{service} overlaps {other}, which has rules or a cost, and a port belongs to one service only: delete the rules and the cost of {other} first, or choose other ports"
         );
         let line = ratelimit.fails(words);
         assert!(line.contains(&expected), "{words}: {line}");

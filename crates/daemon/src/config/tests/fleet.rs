@@ -63,7 +63,7 @@ fn each_wrong_value_is_reported_with_its_place() {
         ("engine = \"gosip\"", "3:10: \"gosip\": expected \"gossip\", or the URL of a server: redis://HOST:PORT, or "),
         (
             "engine = [\"redis://10.0.0.5\", \"10.0.0.6\"]\nservers = \"cluster\"",
-            "3:10: [\"redis://10.0.0.5\", \"10.0.0.6\"]: expected a URL such as redis://10.0.0.1:6379: number 2 of 2 is none",
+            "3:10: [\"redis://10.0.0.5\", \"10.0.0.6\"]: expected a URL such as redis://10.0.0.1:6379: number 2 of 2 is not a URL",
         ),
         ("engine = \"http://10.0.0.5\"", "3:10: \"http://10.0.0.5\": expected \"gossip\", or the URL of a server: "),
         (

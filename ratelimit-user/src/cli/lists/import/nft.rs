@@ -134,7 +134,7 @@ mod tests {
             "several tables have a set bad: give --table \"inet a\" or --table \"inet b\""
         );
         assert!(refused("bad", Some("inet b")).contains("has the type [\"ipv4_addr\",\"inet_service\"]"));
-        assert!(refused("other", None).contains("it has bad in \"inet a\", bad in \"inet b\""));
+        assert!(refused("other", None).contains("no set other, but bad in \"inet a\", bad in \"inet b\""));
         assert_eq!(entries("bad", Some("inet a"), two.as_bytes()).unwrap().text, "");
         assert!(entries("bad", None, b"{}").is_err());
     }

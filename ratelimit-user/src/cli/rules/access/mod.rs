@@ -168,7 +168,7 @@ pub(crate) fn deny(command: &DenyCommand, pins: &Path, output: Output) -> Result
 fn not_denied(places: &[Place], prefixes: &mut Vec<Prefix>) -> Vec<String> {
     let line = |prefix: &mut Prefix| {
         let place = unapplied::around(places, *prefix)?;
-        Some(format!("{prefix} is {}, and spared: not denied", force::is(*prefix, &place)))
+        Some(format!("{prefix} is {}, to which no deny is applied: left out", force::is(*prefix, &place)))
     };
     let mut lines = Vec::new();
     prefixes.retain_mut(|prefix| line(prefix).map(|line| lines.push(line)).is_none());
@@ -315,8 +315,11 @@ impl Verdict {
         drop(instance);
         output.print(&rows, |out| {
             if rows.is_empty() {
-                let and_bans = if self.policy == Policy::DENIED { ", and no source is banned" } else { "" };
-                return writeln!(out, "no rules {}{and_bans}", self.name);
+                let nothing = match self.policy == Policy::DENIED {
+                    true => "no rule denies a source, and no source is banned",
+                    false => "no rule allows a source",
+                };
+                return writeln!(out, "{nothing}");
             }
             let cells: Vec<_> = rows.iter().map(Row::cells).collect();
             let [passed, dropped, would_drop] = HitsRow::HEAD;

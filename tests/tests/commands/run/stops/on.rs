@@ -102,7 +102,7 @@ fn a_stopped_client_is_limited_still_reads_its_refusal_and_others_are_not_limite
     assert_eq!(["rule", "client", "user", "connection", "host", "times"].map(|key| stop[key].clone()), expected);
     assert!((1..=10).contains(&stop["left_seconds"].as_u64().unwrap()), "{stop}");
     let text = ratelimit.ok("why 10.9.0.2 --service tcp/8443");
-    assert!(text.contains("set by application") && text.contains(&format!("(number 1): {asker}")), "{text}");
+    assert!(text.contains("set for an application") && text.contains(&format!("(number 1): {asker}")), "{text}");
     assert_eq!(ratelimit.json("why 10.9.0.3")["stops"], json!([]));
 
     // It is no rule of the operator.
