@@ -156,8 +156,9 @@ fn outlasts(sandbox: &Sandbox, mut status: Command) -> Process {
 }
 
 /// Checks that a command that has waited goes on when the lock is released.
-fn goes_on(mut waiting: Process, said: &str) {
-    let none = "ratelimit: ratelimit is not attached in /sys/fs/bpf/ratelimit: run `ratelimit attach IFACE` first\n";
+fn goes_on(mut waiting: Process, folder: &str, said: &str) {
+    let attach = format!("ratelimit --pins {folder} attach IFACE");
+    let none = format!("ratelimit: ratelimit is not attached in {folder}: run `{attach}` first\n");
     assert_eq!(String::from_utf8(waiting.wait().stderr).unwrap(), format!("{said}{none}"));
 }
 
@@ -177,7 +178,7 @@ fn a_command_waits_while_the_holder_works_or_the_lock_changes_hands() {
             let shown: String = format!("sh -c {some_work}").chars().take(60).collect();
             let said = waits(&by_process, &format!("process {} ({shown}…)", holder.child.id()));
             drop(holder);
-            goes_on(waiting, &said);
+            goes_on(waiting, &by_process, &said);
         });
         // The main thread of this process does nothing meanwhile. The one with the lock has the name that the product gives.
         scope.spawn(|| {
@@ -204,7 +205,7 @@ fn a_command_waits_while_the_holder_works_or_the_lock_changes_hands() {
             let shown = if shown == own { shown } else { shown + "…" };
             let said = waits(&by_thread, &format!("process {} ({shown})", std::process::id()));
             drop(file);
-            goes_on(waiting, &said);
+            goes_on(waiting, &by_thread, &said);
         });
         // Each command that takes the lock sets the time of the folder, as `touch` does.
         scope.spawn(|| {
@@ -223,7 +224,7 @@ fn a_command_waits_while_the_holder_works_or_the_lock_changes_hands() {
                 waiting.join().unwrap()
             });
             drop(holder);
-            goes_on(waiting, &waits(&by_others, UNSEEN));
+            goes_on(waiting, &by_others, &waits(&by_others, UNSEEN));
         });
     });
     folders.iter().for_each(|folder| sandbox.victim(|| fs::remove_dir(folder).unwrap()));

@@ -7,7 +7,10 @@ use std::{
     path::{self, Component, Path, PathBuf},
 };
 
-use rustix::process::geteuid;
+use rustix::{
+    fs::{AtFlags, CWD, StatVfsMountFlags, StatxAttributes, StatxFlags, statvfs, statx},
+    process::geteuid,
+};
 
 use crate::text::{excerpt::escaped, shell::quoted};
 
@@ -18,12 +21,27 @@ const ALL: u32 = 0o002;
 /// In a folder with this mode, users can rename and delete only what is theirs.
 const STICKY: u32 = 0o1000;
 
+/// The words before the command of a warning.
+const RUN: &str = ": run `";
+
 /// The most symbolic links in a path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
+/// Returns why another user may change one of these files, and what to do: a line for each command that is necessary.
+pub fn warnings<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Vec<String> {
+    let mut warnings: Vec<String> = Vec::new();
+    for warning in files.into_iter().filter_map(|file| others(file)) {
+        let command = |warning: &str| warning.split_once(RUN).map(|(_, command)| command.to_owned());
+        if warnings.iter().all(|earlier| command(earlier) != command(&warning)) {
+            warnings.push(warning);
+        }
+    }
+    warnings
+}
+
 /// Returns the first reason why another user than root and this one may change a file, and what to do, in one line. None
 /// if nobody may, or if the path leads to no regular file.
-pub fn others(file: &Path) -> Option<String> {
+fn others(file: &Path) -> Option<String> {
     if !fs::metadata(file).ok()?.is_file() {
         return None;
     }
@@ -54,18 +72,26 @@ fn reason_of(here: &Path, found: &Metadata, file: &Path) -> Option<String> {
     let what = if found.is_dir() { format!("{shown}, above {},", file.display()) } else { shown.to_string() };
     let owner = found.uid();
     if owner != 0 && owner != geteuid().as_raw() {
-        return Some(format!("{what} belongs to user {owner}, who may change it: run `chown -h root {word}`"));
+        return Some(format!("{what} belongs to user {owner}, who may change it{RUN}chown -h root {word}`"));
     }
     let may_write = |mode: u32| found.mode() & mode != 0 && !found.is_symlink();
-    if found.is_dir() && found.mode() & STICKY != 0 {
+    if found.is_dir() && (found.mode() & STICKY != 0 || is_mounted_for_reading(here)) {
         None
     } else if may_write(ALL) {
-        Some(format!("every user may change {what}: run `chmod o-w {word}`"))
+        Some(format!("every user may change {what}{RUN}chmod o-w {word}`"))
     } else if may_write(GROUP) && found.gid() != 0 {
-        Some(format!("group {} may change {what}: run `chmod g-w {word}`", found.gid()))
+        Some(format!("group {} may change {what}{RUN}chmod g-w {word}`", found.gid()))
     } else {
         None
     }
+}
+
+/// Returns whether a folder is one that was mounted for reading only, as that of a ConfigMap of Kubernetes, which has the
+/// mode 0777. For a service, systemd makes whole file systems read-only, which others can write.
+fn is_mounted_for_reading(folder: &Path) -> bool {
+    let is_root = statx(CWD, folder, AtFlags::empty(), StatxFlags::BASIC_STATS)
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
+    is_root && statvfs(folder).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// Returns the parts of a path without its root, in reverse order.

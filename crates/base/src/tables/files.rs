@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use toml::de::{DeTable, DeValue};
 
-/// Keys of files that `ratelimit serve` writes, which belong to its user.
-const WRITTEN: [&str; 2] = ["rules", "usage"];
+/// Keys of files that a server or the daemon writes itself. The first two belong to the user of a server. The daemon
+/// refuses a state file that others may change.
+const WRITTEN: [&str; 3] = ["rules", "usage", "state"];
 
 /// Returns the absolute paths in the text of a file, each once: those of lists, secrets and certificates are among them.
 /// Files that a server writes are not.
@@ -42,8 +43,8 @@ mod tests {
 
     #[test]
     fn every_absolute_path_is_found_once_wherever_it_stands() {
-        let text = "a = \"/one\"\nb = [\"two\", \"/two\", {c = \"/one\"}]\n[[list]]\nfile = \"/three\"\nentries = 3\n[serve]\nrules = \"/four\"\n";
+        let text = "a = \"/one\"\nb = [\"two\", \"/two\", {c = \"/one\"}]\n[[list]]\nfile = \"/three\"\nentries = 3\n[serve]\nrules = \"/four\"\n[state]\nfile = \"/five\"\n";
         assert_eq!(named(text), ["/one", "/two", "/three"].map(PathBuf::from));
-        assert_eq!(named("a = \"/one"), Vec::<PathBuf>::new());
+        assert_eq!(named("a = 3"), Vec::<PathBuf>::new());
     }
 }

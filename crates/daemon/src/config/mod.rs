@@ -25,7 +25,6 @@ use std::{
 
 use clap::ValueEnum;
 use ratelimit_base::{
-    files::writers,
     tables::{
         files,
         problem::{ConfigError, Problem, syntax},
@@ -150,11 +149,6 @@ pub fn read(path: &Path, requests: RequestTables) -> Result<Config, ConfigError>
 /// Returns a file with this text, and those that it names.
 fn files_of(path: &Path, text: &str) -> Vec<PathBuf> {
     iter::once(path.to_owned()).chain(files::named(&Parts::of(text).others)).collect()
-}
-
-/// Returns which of these files other users may change, and what to do: a line for each.
-pub fn changeable(files: &[PathBuf]) -> Vec<String> {
-    files.iter().filter_map(|file| writers::others(file)).collect()
 }
 
 /// Reads the text of a file, and the token file that it names.

@@ -171,8 +171,8 @@ impl Reload {
 /// Tells who else may change the file and those that it names, and what to do.
 pub(super) fn warn_of_writers(file: &Path) {
     let named = files::named(&fs::read_to_string(file).unwrap_or_default());
-    let warnings = iter::once(file.to_owned()).chain(named).filter_map(|file| writers::others(&file));
-    warnings.for_each(|warning| journal::say(Level::Warning, &warning));
+    let files: Vec<PathBuf> = iter::once(file.to_owned()).chain(named).collect();
+    writers::warnings(&files).iter().for_each(|warning| journal::say(Level::Warning, warning));
 }
 
 fn kept(problem: &str) {

@@ -8,6 +8,7 @@ use std::{
 
 use anyhow::Result;
 use ratelimit_base::{
+    files::writers,
     tables::problem::{ConfigError, Problem},
     text::{excerpt::escaped, feed::Bad},
 };
@@ -103,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             let limits_nothing = config.interfaces.is_empty() && !is_for_serve;
             let mut warnings = warnings::of(&config, SystemTime::now());
             warnings.extend(of_serve);
-            warnings.extend(config::changeable(&config.files));
+            warnings.extend(writers::warnings(&config.files));
             warnings.extend(config.lists.iter().filter_map(not_fetched));
             if arguments.host {
                 warnings.extend(not_applied(&config)?);

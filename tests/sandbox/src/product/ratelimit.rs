@@ -18,11 +18,12 @@ use crate::Sandbox;
 /// The begin of the line by which the product says that it waits for the lock of an instance.
 pub(crate) const WAITS: &str = "ratelimit: waits for /";
 
-/// Returns a line of a log without its time. Lines of other commands have none.
+/// Returns a line of a log without its time. Lines of other commands have none. Further problems of a file begin with its
+/// path. Events keep their time.
 pub(crate) fn without_time(line: &str) -> &str {
     let is_time = |time: &str| time.starts_with("20") && time.len() == 20 && !time.contains(' ');
     match line.split_once(' ') {
-        Some((time, text)) if is_time(time) && text.starts_with("ratelimit: ") => text,
+        Some((time, text)) if is_time(time) && (text.starts_with("ratelimit: ") || text.starts_with('/')) => text,
         _ => line,
     }
 }

@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use ratelimit_common::limits::policy::Policy;
+use ratelimit_common::{
+    limits::policy::Policy,
+    rules::rule::{APPLICATION, BANNED},
+};
 use ratelimit_dataplane::{
     debts::restore::Restored,
     program::values::Difference,
@@ -108,7 +111,9 @@ impl Named {
 
 /// Returns the rules that a change adds to the running ones.
 pub(super) fn added(running: &[list::Listed], change: &Change) -> Named {
-    let running: HashSet<&Target> = running.iter().map(|rule| &rule.target).collect();
+    // A rule of the file takes the place of a ban, or of a limit of an application.
+    let is_rule = |rule: &&list::Listed| !matches!(rule.origin, BANNED | APPLICATION);
+    let running: HashSet<&Target> = running.iter().filter(is_rule).map(|rule| &rule.target).collect();
     let added = change.rules.iter().filter(|rule| !running.contains(&rule.target));
     Named::of(added.filter_map(|rule| Some((&rule.target, change.specs.get(rule.spec)?))), "")
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_base::notify::service_manager;
+use ratelimit_base::{files::writers, notify::service_manager};
 use ratelimit_dataplane::{
     instance::read_only::View,
     program::{loader::Settings, values::values},
@@ -206,7 +206,7 @@ impl InForce {
             crowdsec: None,
             last_minute: None,
             unsaved: None,
-            changeable: config::changeable(&self.files),
+            changeable: writers::warnings(&self.files),
         })
     }
 }

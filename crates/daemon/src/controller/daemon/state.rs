@@ -10,9 +10,12 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_base::notify::{
-    journal::{Level, say},
-    service_manager,
+use ratelimit_base::{
+    files::writers,
+    notify::{
+        journal::{Level, say},
+        service_manager,
+    },
 };
 use ratelimit_dataplane::{
     Error,
@@ -161,7 +164,7 @@ impl Daemon {
             applied => applied?,
         };
         applied.fleet = fleet_change(self.in_force.fleet.as_ref(), config.fleet.as_ref()).filter(|_| !is_first);
-        applied.changeable = config::changeable(&config.files);
+        applied.changeable = writers::warnings(&config.files);
         self.state = state;
         let is_unusable = |name: &str| applied.unusable_lists.iter().any(|list| list.name == name);
         self.metrics.commit(prepared, Listed::of(&config, is_unusable));
