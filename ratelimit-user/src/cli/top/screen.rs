@@ -128,7 +128,7 @@ fn tabs_of(state: &State, views: &[View], width: usize) -> Line<'static> {
 fn lines(text: &str, width: usize, most: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::<String>::new();
-    for word in text.split_whitespace() {
+    for word in text.split([' ', '\n']) {
         match lines.last_mut().filter(|last| last.chars().count() + 1 + word.chars().count() <= width) {
             Some(last) => *last += &format!(" {word}"),
             None => {
