@@ -12,6 +12,8 @@ pub const EXACT: u64 = 1 << 15;
 
 /// Binary logarithm of the nanoseconds of a period.
 const PERIOD_SHIFT: u32 = 30;
+/// Nanoseconds of a period.
+pub const PERIOD: u64 = 1 << PERIOD_SHIFT;
 /// [`Refused::counted`]: packets were skipped.
 const FLOOD: u64 = 1 << 63;
 const SKIPPED_BITS: u32 = 32;
@@ -77,6 +79,13 @@ impl Refused {
         self.counted & FLOOD != 0
     }
 
+    /// Returns whether packets were skipped in the period of `now`, in nanoseconds, or in the one before.
+    #[must_use]
+    pub const fn is_flood_at(self, now: u64) -> bool {
+        let periods = (now >> PERIOD_SHIFT).wrapping_sub(self.skipped >> SKIPPED_BITS) & SKIPPED;
+        self.is_flood() && periods <= 1
+    }
+
     /// Returns the packets that were counted in the period.
     #[must_use]
     pub const fn packets(self) -> u64 {
@@ -93,9 +102,6 @@ pub const fn error(packets: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Nanoseconds of a period.
-    const PERIOD: u64 = 1 << PERIOD_SHIFT;
 
     /// Returns the weight of the next packet.
     fn next(refused: &mut Refused, now: u64) -> u64 {
@@ -125,6 +131,8 @@ mod tests {
             // A flood leaves packets to be skipped.
             let sampled = (0..1_000).filter(|_| next(&mut refused, period * PERIOD) == RATE).count();
             assert!(sampled >= 14 && refused.is_flood());
+            let ages = [0, 1, 2, SKIPPED].map(|age| refused.is_flood_at((period + age) * PERIOD));
+            assert_eq!(ages, [true, true, false, false]);
         }
     }
 

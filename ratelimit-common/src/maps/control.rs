@@ -24,7 +24,7 @@ pub struct Control {
     pub tick: u64,
     /// Nanoseconds of the monotonic clock at the coarse clock's tick 0, wrapping.
     pub tick_zero: u64,
-    /// The [largest debt](crate::meters::stages::largest_debt) of the limits in use.
+    /// The [largest debt](crate::meters::stages::largest_debt) of the limits in use. It is 0 only before the first one.
     pub largest_debt: Units,
     /// Features of the running program: a sum of the constants below.
     pub features: u32,

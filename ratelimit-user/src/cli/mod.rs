@@ -175,8 +175,9 @@ enum Command {
     Events(events::Arguments),
     /// List tracked sources with their packets
     ///
-    /// For sources within their limit, one packet in 256 is recorded. So their passed packets are an estimate, and a
-    /// quiet source may be missing. `attach --front off` counts every packet instead.
+    /// For sources within their limit, one packet in 256 is recorded. So their passed packets are an estimate, also after
+    /// they were banned, denied or allowed, and a quiet source may be missing. `~` marks estimates, and `<` the upper
+    /// bound of a rate that one or two samples made. `attach --front off` counts every packet instead.
     ///
     /// Dropped packets are exact while a CPU drops fewer than 30,000 per second. During a flood, one of 64 is counted for
     /// all, and `~` marks the estimate. Drops with the reasons not-admitted and over-unknown are only in `ratelimit

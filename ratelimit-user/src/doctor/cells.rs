@@ -10,7 +10,8 @@ use ratelimit_common::{
 use ratelimit_dataplane::{
     Error,
     program::values::per_second,
-    readings::{cells, gauges},
+    readings::{cells, gauges, tracked},
+    rules::resolve::{self, Unruled},
     tables::open::Tables,
 };
 
@@ -20,14 +21,53 @@ use super::finding::{Check, Finding};
 const FEW: usize = 10;
 /// From so many buckets per cell on, filters of buckets save few look-ups.
 const CROWD: usize = 8;
+/// From so many sources with a bucket per cell on, a cell is short for its sources. One source alone seldom needs one.
+const SHARED: usize = 4;
 
-pub(super) fn examine(tables: &Tables, control: &Control) -> Result<Vec<Finding>, Error> {
-    if control.features & FEATURE_FRONT == 0 {
-        return Ok(Vec::new());
+/// What there is of cells, and what is to decide about.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cells {
+    number: usize,
+    /// The number of crowded ones, if there is a default limit.
+    crowded: Option<usize>,
+    /// The number of sources under the default that have a bucket.
+    sources: usize,
+    max_sources: usize,
+}
+
+impl Cells {
+    /// Reads them. None if there are none.
+    pub(super) fn read(tables: &Tables, control: &Control) -> Result<Option<Self>, Error> {
+        if control.features & FEATURE_FRONT == 0 {
+            return Ok(None);
+        }
+        let (unruled, mut sources) = (Unruled::read(tables)?, 0);
+        tracked::each(tables, |source, bucket| {
+            sources += usize::from(resolve::is_source(&source, &bucket) && unruled.has(&source));
+        })?;
+        let (number, crowded) = (cells::number(tables)?, cells::crowded(tables)?);
+        Ok(Some(Self { number, crowded, sources, max_sources: gauges::max_sources(tables)? as usize }))
     }
-    let crowded = finding(cells::number(tables)?, cells::crowded(tables)?, gauges::max_sources(tables)? as usize);
+
+    /// Returns whether sources need a bucket because others have filled their cell.
+    fn are_short(&self) -> bool {
+        self.crowded.is_some_and(|crowded| crowded * FEW >= self.number || self.sources >= SHARED * self.number)
+    }
+
+    /// Returns the command that gives more of them, if they are short.
+    pub(super) fn fix_if_short(&self) -> Option<String> {
+        self.fix().filter(|_| self.are_short())
+    }
+
+    fn fix(&self) -> Option<String> {
+        let more = (4 * self.number).max(self.sources.next_power_of_two()).min(CELLS_MAX as usize);
+        (more > self.number).then(|| format!("ratelimit set --cells {more}"))
+    }
+}
+
+pub(super) fn examine(tables: &Tables, control: &Control, cells: &Cells) -> Result<Vec<Finding>, Error> {
     let learned = gauges::learned_rate(tables, control)?;
-    Ok(vec![crowded, unknown(gauges::unknown_rate(tables, control)?, learned.as_ref())])
+    Ok(vec![finding(cells), unknown(gauges::unknown_rate(tables, control)?, learned.as_ref())])
 }
 
 /// Returns the finding about the limit of unknown sources.
@@ -48,22 +88,27 @@ fn unknown(rate: Option<u64>, learned: Option<&LearnedRate>) -> Finding {
     Finding::ok(Check::UnknownSources, &format!("limited to {rate} in total{learned}"))
 }
 
-/// `crowded` is the number of crowded cells, if there is a default limit.
-fn finding(cells: usize, crowded: Option<usize>, max_sources: usize) -> Finding {
-    let more = (4 * cells).min(CELLS_MAX as usize);
-    let fixed = |finding: Finding| {
-        if more > cells { finding.fixed_by(format!("ratelimit set --cells {more}")) } else { finding }
+fn finding(cells: &Cells) -> Finding {
+    let Cells { number, crowded, sources, max_sources } = *cells;
+    let fixed = |finding: Finding| match cells.fix() {
+        Some(fix) => finding.fixed_by(fix),
+        None => finding,
     };
     let what = match crowded {
-        Some(crowded) => format!("{crowded} of {cells} are shared by several sources over the default limit"),
-        None => format!("{cells}, and no default limit"),
+        Some(crowded) => format!("{crowded} of {number} are shared by several sources over the default limit"),
+        None => format!("{number}, and no default limit"),
     };
-    if crowded.is_some_and(|crowded| crowded * FEW >= cells) {
+    if crowded.is_some_and(|crowded| crowded * FEW >= number) {
         let why = "A source without a bucket loses packets in such a cell. An IPv6 source there is refused as a neighbour with odds of 2 to the power of -46.";
         return fixed(Finding::warning(Check::Cells, &what, why));
     }
-    if max_sources >= CROWD * cells {
-        let what = format!("{cells} for up to {max_sources} sources");
+    if cells.are_short() {
+        let what = format!("{number} for {sources} sources with a bucket");
+        let why = "Many sources share each cell, and need a bucket once others have filled it. Those that the budget for new buckets does not admit lose packets within their limit.";
+        return fixed(Finding::warning(Check::Cells, &what, why));
+    }
+    if max_sources >= CROWD * number {
+        let what = format!("{number} for up to {max_sources} sources");
         let why = "If that many sources have a bucket, cells tell of few others that they have none. A flood then costs more look-ups.";
         return fixed(Finding::note(Check::Cells, &what, why));
     }
@@ -90,11 +135,16 @@ mod tests {
 
     #[test]
     fn many_crowded_cells_are_a_warning_and_many_sources_a_note() {
-        assert_eq!(finding(1_024, Some(102), 1_024).severity, Severity::Ok);
-        let crowded = finding(1_024, Some(103), 1_024);
+        let of = |number, crowded, sources, max_sources| finding(&Cells { number, crowded, sources, max_sources });
+        assert_eq!(of(1_024, Some(102), 0, 1_024).severity, Severity::Ok);
+        let crowded = of(1_024, Some(103), 0, 1_024);
         assert_eq!((crowded.severity, crowded.fix.as_deref()), (Severity::Warning, Some("ratelimit set --cells 4096")));
-        assert_eq!(finding(1_024, Some(0), 8_191).severity, Severity::Ok);
-        assert_eq!(finding(1_024, None, 8_192).severity, Severity::Note);
-        assert_eq!(finding(CELLS_MAX as usize, Some(CELLS_MAX as usize), 1).fix, None);
+        assert_eq!(of(1_024, Some(0), 0, 8_191).severity, Severity::Ok);
+        assert_eq!(of(1_024, None, 8_192, 8_192).severity, Severity::Note);
+        let most = CELLS_MAX as usize;
+        assert_eq!(of(most, Some(most), 0, 1).fix, None);
+        assert_eq!(of(1_024, Some(0), 4_095, 4_096).severity, Severity::Ok);
+        let short = of(16, Some(0), 3_000, 131_072);
+        assert_eq!((short.severity, short.fix.as_deref()), (Severity::Warning, Some("ratelimit set --cells 4096")));
     }
 }

@@ -6,7 +6,7 @@ use ratelimit_base::text::units;
 use ratelimit_common::{
     identity::{class::ANY, source::IPV6},
     limits::policy::LIMIT,
-    maps::control::{FEATURE_FRONT, FEATURE_SHADOW},
+    maps::control::FEATURE_SHADOW,
     reason::Reason,
 };
 use ratelimit_dataplane::{
@@ -20,7 +20,7 @@ use ratelimit_dataplane::{
 };
 
 use super::{
-    cells,
+    cells::{self, Cells},
     finding::{Check, Finding, count},
     instance::Running,
     traffic::Window,
@@ -41,7 +41,6 @@ pub(super) fn examine(running: &Running, window: &Window) -> Result<Vec<Finding>
     let max_sources = gauges::max_sources(tables)?;
     let so_far = gauges::idle_so_far(&control, max_sources, counted.admitted);
     let during = window.counted.and_then(|counted| stay(max_sources, counted.created, window.time));
-    let has_budget = control.features & FEATURE_FRONT != 0;
     let refused = window.counted.map_or(0, |counted| counted.not_admitted);
     let stay = so_far.into_iter().chain(during).min();
     let mut findings = Vec::new();
@@ -53,14 +52,15 @@ pub(super) fn examine(running: &Running, window: &Window) -> Result<Vec<Finding>
         );
     }
     findings.push(buckets(tracked::buckets_in_use(tables)?, max_sources, stay));
-    if has_budget {
+    if let Some(cells) = Cells::read(tables, &control)? {
         findings.push(admissions(
             refused,
             gauges::packets_of(tables, Reason::NotAdmitted)?,
             control.admission.per_second,
+            cells.fix_if_short(),
         ));
+        findings.extend(cells::examine(tables, &control, &cells)?);
     }
-    findings.extend(cells::examine(tables, &control)?);
     findings.push(fail_open(tables)?);
     if counted.bans_failed != 0 {
         let what = format!("{} did not fit", count(counted.bans_failed, "ban"));
@@ -91,7 +91,8 @@ fn buckets(used: usize, max_sources: u32, stay: Option<Duration>) -> Finding {
     Finding::warning(Check::Buckets, &what, why).fixed_by(fix)
 }
 
-fn admissions(during: u64, ever: u64, per_second: u64) -> Finding {
+/// More buckets help less than cells, if these are short.
+fn admissions(during: u64, ever: u64, per_second: u64, more_cells: Option<String>) -> Finding {
     let why = "More sources need a bucket than the budget allows. Their packets are dropped, even within their limit.";
     let more = per_second.saturating_mul(4);
     if during != 0 {
@@ -100,12 +101,13 @@ fn admissions(during: u64, ever: u64, per_second: u64) -> Finding {
             dropped(during)
         );
         return Finding::warning(Check::Admissions, &what, why)
-            .fixed_by(format!("ratelimit set --admissions {more}/s"));
+            .fixed_by(more_cells.unwrap_or_else(|| format!("ratelimit set --admissions {more}/s")));
     }
     if ever != 0 {
         let what =
             format!("{} so far, because the budget for new buckets was spent ({per_second}/s per CPU)", dropped(ever));
-        return Finding::note(Check::Admissions, &what, why);
+        let note = Finding::note(Check::Admissions, &what, why);
+        return more_cells.into_iter().fold(note, Finding::fixed_by);
     }
     Finding::ok(Check::Admissions, "the budget for new buckets was never spent")
 }
@@ -190,15 +192,19 @@ mod tests {
 
     #[test]
     fn a_budget_spent_now_is_a_warning_and_one_spent_before_is_a_note() {
-        assert_eq!(admissions(0, 0, 10).severity, Severity::Ok);
+        assert_eq!(admissions(0, 0, 10, None).severity, Severity::Ok);
         assert_eq!(
-            admissions(0, 1, 10).what,
+            admissions(0, 1, 10, None).what,
             "1 packet was dropped so far, because the budget for new buckets was spent (10/s per CPU)"
         );
-        let finding = admissions(7, 9, 10);
+        let finding = admissions(7, 9, 10, None);
         assert_eq!(
             (finding.severity, finding.fix.as_deref()),
             (Severity::Warning, Some("ratelimit set --admissions 40/s"))
         );
+        let cells = "ratelimit set --cells 64";
+        for during in [0, 7] {
+            assert_eq!(admissions(during, 9, 10, Some(cells.to_owned())).fix.as_deref(), Some(cells));
+        }
     }
 }

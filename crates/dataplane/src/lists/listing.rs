@@ -6,7 +6,7 @@ use ratelimit_base::text::prefix::Prefix;
 use ratelimit_common::{
     buckets::bucket::Resolution,
     identity::source::Source,
-    limits::policy::PolicyId,
+    limits::policy::{BANNED_ID, PolicyId},
     reason::Count,
     rules::{
         list::{List, NAME_BYTES, Slots},
@@ -18,7 +18,7 @@ use crate::{
     Error,
     lists::action::Action,
     readings::tracked,
-    rules::policies,
+    rules::{policies, resolve, services::Services},
     sys::host,
     tables::{listed, open::Tables},
 };
@@ -166,10 +166,15 @@ pub fn with_estimates(tables: &Tables) -> Result<Vec<Listing>, Error> {
     Ok(all)
 }
 
-/// Adds what tracked sources have sent over the limits of lists.
+/// Adds what tracked sources have sent over the limits of lists, also since a limit has banned them.
 fn add_over_limit(tables: &Tables, lists: &mut [Listing], now: u64) -> Result<(), Error> {
+    let services = Services::read(tables)?;
     for (source, bucket) in tracked::all(tables)? {
-        let (dropped, policy) = (bucket.over_limit(), Resolution(bucket.resolution).policy());
+        let (dropped, decides) = (bucket.over_limit(), Resolution(bucket.resolution).policy());
+        let policy = match decides {
+            BANNED_ID => resolve::limit_of(tables, &source, services.of_key(&source).1, now)?.0,
+            _ => decides,
+        };
         // Rules with the same limit have the same policy.
         let mut lists = lists.iter_mut().filter(|list| list.action != Action::Deny);
         let Some(list) = lists.find(|list| list.policy == policy) else { continue };

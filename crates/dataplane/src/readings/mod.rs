@@ -10,6 +10,7 @@ pub mod interface_counters;
 pub mod peaks;
 pub mod rates;
 pub mod rule_hits;
+pub mod sampling;
 pub mod shares;
 pub mod source_counts;
 pub mod standing;

@@ -59,7 +59,8 @@ impl Hits {
 }
 
 /// Returns what each rule has decided, if it has decided anything. Packets count for the rule that decides about their
-/// source now, also if another one did before.
+/// source now, also if another one did before. Those of a source that a limit has banned count for the ban and for that
+/// limit.
 ///
 /// # Errors
 ///
@@ -73,12 +74,11 @@ pub fn of_rules(tables: &Tables) -> Result<HashMap<Target, Hits>, Error> {
             return;
         }
         let (_, classes) = services.of_key(&source);
-        match known.decides(&source, classes, now) {
-            Ok(Some((sources, class))) => {
+        match known.decide(&source, classes, now) {
+            Ok(rules) => rules.into_iter().flatten().for_each(|(sources, class)| {
                 let service = services.of_class(class).unwrap_or_default();
                 hits.entry(Target { sources, service }).or_default().add(&bucket);
-            }
-            Ok(None) => {}
+            }),
             Err(error) => outcome = Err(error),
         }
     })?;
@@ -115,15 +115,29 @@ impl<'a> Known<'a> {
         })
     }
 
-    /// Returns the sources of the rule that decides about a source, and its class. None if a list does, or nothing.
-    fn decides(&self, source: &Source, classes: Classes, now: u64) -> Result<Option<(Sources, Class)>, Error> {
+    /// Returns the sources and the class of the rule that decides about a source, and of the limit that has banned it.
+    /// None if a list does, or nothing.
+    fn decide(&self, source: &Source, classes: Classes, now: u64) -> Result<[Option<(Sources, Class)>; 2], Error> {
+        let (decides, is_ban) = self.best(source, classes, true, now)?;
+        let has_banned = if is_ban { self.best(source, classes, false, now)?.0 } else { None };
+        Ok([decides, has_banned])
+    }
+
+    /// Returns the rule that decides with or without bans, and whether that is a ban.
+    fn best(
+        &self,
+        source: &Source,
+        classes: Classes,
+        with_bans: bool,
+        now: u64,
+    ) -> Result<(Option<(Sources, Class)>, bool), Error> {
         let rule = |class| precedence::of_class(self, source, class, now);
-        let ban = |class| precedence::of_bans(self, source, class, now);
+        let ban = |class| if with_bans { precedence::of_bans(self, source, class, now) } else { Ok(Match::NONE) };
         let list = if self.has_lists { listed::of_source(self.tables, source, now)? } else { Match::NONE };
         let (best, class) = precedence::best(classes, true, rule, ban, || Ok::<_, Error>(list))?;
         let is_ban = best.resolution().policy() == BANNED_ID;
         if best == Match::NONE || best == list && !is_ban {
-            return Ok(None);
+            return Ok((None, false));
         }
         let bits = if is_ban { source.prefix } else { best.prefix() };
         let sources = if best.is_default() {
@@ -131,7 +145,7 @@ impl<'a> Known<'a> {
         } else {
             Sources::Prefix(Prefix::of(&source.shortened(bits), bits))
         };
-        Ok(Some((sources, class)))
+        Ok((Some((sources, class)), is_ban))
     }
 }
 

@@ -17,7 +17,6 @@ use ratelimit_common::{
     meters::gcra,
 };
 
-use super::rates::per;
 use crate::{
     Error,
     error::Tried as _,
@@ -140,12 +139,12 @@ pub const fn packets(bucket: &Bucket) -> [u64; 3] {
     [bucket.passed(), bucket.dropped().packets, bucket.would_drop().packets]
 }
 
-/// Returns the packets per second of a bucket since an earlier reading, in the same order.
+/// Returns the packets of a bucket since an earlier reading, in the same order.
 #[must_use]
-pub fn rates(bucket: &Bucket, before: [u64; 3], time: Duration) -> [u64; 3] {
-    let mut rates = packets(bucket);
-    for (rate, before) in rates.iter_mut().zip(before) {
-        *rate = per(rate.saturating_sub(before), time);
+pub fn since(bucket: &Bucket, before: [u64; 3]) -> [u64; 3] {
+    let mut since = packets(bucket);
+    for (packets, before) in since.iter_mut().zip(before) {
+        *packets = packets.saturating_sub(before);
     }
-    rates
+    since
 }

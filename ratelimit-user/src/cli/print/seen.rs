@@ -8,8 +8,8 @@ use ratelimit_base::text::units;
 use ratelimit_common::buckets::bucket::Bucket;
 use serde::Serialize;
 
-/// Ages of the first and of the last time that are `now`: the steps in which the program notes them.
-const NOW: [Duration; 2] = [Duration::from_secs(70), Duration::from_secs(5)];
+/// The steps in which the program notes the first and the last time, and what ages below them are called.
+const NEW: [(Duration, &str); 2] = [(Duration::from_secs(70), "<70s ago"), (Duration::from_secs(5), "now")];
 
 /// The times of a source. One is None if its bucket is of a version that did not note it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -32,11 +32,11 @@ impl Seen {
         Ok(Self { first_seen_at: time(ages[0])?, last_seen_at: time(ages[1])?, ages })
     }
 
-    /// Returns both as ages: `2h5m ago`, `now`, or nothing.
+    /// Returns both as ages: `2h5m ago`, `<70s ago`, `now`, or nothing.
     pub(crate) fn texts(&self) -> [String; 2] {
         std::array::from_fn(|which| match self.ages[which] {
             None => String::new(),
-            Some(age) if age < NOW[which] => "now".to_owned(),
+            Some(age) if age < NEW[which].0 => NEW[which].1.to_owned(),
             Some(age) => format!("{} ago", units::write_duration(whole_minutes(age, which == 0))),
         })
     }

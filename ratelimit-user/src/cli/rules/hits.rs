@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use anyhow::Result;
 use ratelimit_dataplane::{
     readings::rule_hits::{self, Hits},
-    rules::{spec::RuleSpec, target::Target},
+    rules::target::Target,
     tables::open::Tables,
 };
 
@@ -29,9 +29,9 @@ impl<'a> OfRules<'a> {
     }
 
     /// Returns the hits of a rule. A rule below a temporary one has none now.
-    pub(super) fn of(&self, target: Target, spec: &RuleSpec, is_covered: bool) -> Option<HitsRow> {
+    pub(super) fn of(&self, target: Target, is_covered: bool) -> Option<HitsRow> {
         let (describe, all) = self.0.as_ref()?;
         let hits = all.get(&target).filter(|_| !is_covered).copied().unwrap_or_default();
-        Some(describe.hits(spec, &hits))
+        Some(describe.hits(&hits))
     }
 }

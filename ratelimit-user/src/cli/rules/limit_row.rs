@@ -107,7 +107,7 @@ pub(super) fn list(hits: hits::Arguments, pins: &Path, output: Output) -> Result
     let limits = list::list(&instance.tables)?;
     let hits = OfRules::read(hits, &instance.tables)?;
     let row = |(rule, covered_by): (Listed, Option<String>)| {
-        let hits = hits.of(rule.target, &rule.spec, covered_by.is_some());
+        let hits = hits.of(rule.target, covered_by.is_some());
         Row { covered_by, hits, ..Row::of(&rule) }
     };
     let rows: Vec<Row> = with_covered(&limits, is_limit).into_iter().map(row).collect();

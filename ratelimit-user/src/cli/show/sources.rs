@@ -1,6 +1,7 @@
 //! `ratelimit sources`.
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
     path::Path,
     thread,
@@ -21,7 +22,7 @@ use ratelimit_common::{
 use ratelimit_dataplane::{
     Instance,
     readings::{
-        source_counts::{packets, rates},
+        source_counts::packets,
         tracked,
         worst::{Found, Search, by_drops, by_passes},
     },
@@ -60,7 +61,7 @@ pub(crate) struct Arguments {
     during: Option<Duration>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sort {
     Dropped,
     Passed,
@@ -99,17 +100,21 @@ fn read(arguments: &Arguments, tables: &Tables, is_complete: bool) -> Result<(Fo
         arguments.prefix.is_none_or(|wanted| wanted.value.contains(&prefix) || prefix.contains(&wanted.value))
             && arguments.service.is_none_or(|wanted| describe.service(source) == wanted)
     };
+    let side = usize::from(arguments.sort == Sort::Dropped);
+    let ranks = RefCell::new(HashMap::new());
     let rank = |source: &Source, bucket: &Bucket| {
-        let rate = before.as_ref().map(|before| before.rates(source, bucket));
-        match arguments.sort {
-            Sort::Dropped => (rate.map(|rate| rate.dropped + rate.would_drop), by_drops(source, bucket)),
-            Sort::Passed => (rate.map(|rate| rate.passed), by_passes(source, bucket)),
-        }
+        let total = if arguments.sort == Sort::Dropped { by_drops } else { by_passes };
+        let rate = before.as_ref().map(|before| {
+            let rank = || before.rates(&describe, source, bucket).map_or(0, |rate| rate.ranks()[side]);
+            *ranks.borrow_mut().entry(*source).or_insert_with(rank)
+        });
+        (rate, total(source, bucket))
     };
     let most = arguments.most.unwrap_or(if is_complete { usize::MAX } else { FEW });
     let found = Search { most, budget: None, rank, is_wanted }.find(tables)?;
     let row = |(source, bucket): &(Source, Bucket)| {
-        describe.row(source, bucket, before.as_ref().map(|before| before.rates(source, bucket)))
+        let rates = before.as_ref().map(|before| before.rates(&describe, source, bucket)).transpose()?;
+        describe.row(source, bucket, rates)
     };
     let rows = found.sources.iter().map(row).collect::<Result<_>>()?;
     Ok((found, rows))
@@ -133,9 +138,8 @@ impl Counted {
         Ok(Self { at, packets: counted })
     }
 
-    fn rates(&self, source: &Source, bucket: &Bucket) -> PerSecond {
+    fn rates(&self, describe: &Describe<'_>, source: &Source, bucket: &Bucket) -> Result<PerSecond> {
         let before = self.packets.get(source).copied().unwrap_or_default();
-        let [passed, dropped, would_drop] = rates(bucket, before, self.at.elapsed());
-        PerSecond { passed, dropped, would_drop, estimated: false }
+        describe.rates(source, before, bucket, self.at.elapsed())
     }
 }

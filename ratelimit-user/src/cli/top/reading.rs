@@ -16,6 +16,7 @@ use ratelimit_dataplane::{
         gauges,
         interface_counters::Shares,
         rates::{Moment, Rates, Verdicts},
+        sampling::Few,
     },
     sys::interface::Attached,
     tables::open::Tables,
@@ -23,7 +24,7 @@ use ratelimit_dataplane::{
 
 use super::followed::{By, Followed, Sources};
 use crate::cli::{
-    print::source_row::{Describe, PerSecond, Row as SourceRow},
+    print::source_row::{Describe, Row as SourceRow},
     show::status::{
         diagnosis::{self, Facts, Worst},
         rules::{DefaultLimit, Rules},
@@ -65,8 +66,12 @@ pub(super) struct Row {
     pub(super) total: [u64; 2],
     /// The policy of a source, or the mode of an interface.
     pub(super) detail: String,
-    /// Whether numbers of passed and of refused packets are estimates.
+    /// Whether the rates of passed and of refused packets are estimates.
     pub(super) are_estimates: [bool; 2],
+    /// The same of all packets that passed and that were refused.
+    pub(super) are_totals_estimates: [bool; 2],
+    /// What few samples tell of the rates.
+    pub(super) few: [Option<Few>; 2],
     /// The source, which can be banned or allowed.
     pub(super) source: Option<Prefix>,
 }
@@ -106,8 +111,8 @@ impl<'a> Reader<'a> {
         let before = self.all.take().filter(|before| all.continues(before));
         let now = before.as_ref().map_or_else(Rates::default, |before| all.since(before)).per_second;
         let refused = before.as_ref().map_or_else(Vec::new, |before| all.refused_since(before));
-        let (followed, found) = self.sources.read(tables, by)?;
         let describe = Describe::with(tables)?;
+        let (followed, found) = self.sources.read(tables, &describe, by)?;
         let rows = followed.iter().map(|followed| row(&describe, followed)).collect::<Result<Vec<_>>>()?;
         let control = tables.control()?;
         let unknown = gauges::unknown_rate(tables, &control)?;
@@ -192,20 +197,21 @@ const fn pair(verdicts: &Verdicts) -> [u64; 2] {
 }
 
 fn row(describe: &Describe<'_>, followed: &Followed) -> Result<SourceRow> {
-    let [passed, dropped, would_drop] = followed.per_second.unwrap_or_default();
-    describe.row(&followed.source, &followed.bucket, Some(PerSecond { passed, dropped, would_drop, estimated: false }))
+    describe.row(&followed.source, &followed.bucket, Some(followed.per_second.unwrap_or_default()))
 }
 
 fn of_source(row: &SourceRow, followed: &Followed) -> Row {
-    let Followed { source, bucket, per_second, .. } = followed;
-    let [passed, dropped, would_drop] = per_second.unwrap_or_default();
+    let Followed { source, bucket, .. } = followed;
+    let rates = row.per_second.unwrap_or_default();
     Row {
         name: row.source.clone(),
         kind: row.service.clone(),
-        per_second: [passed, dropped + would_drop],
+        per_second: rates.both(),
         total: [bucket.passed(), bucket.over_limit()],
         detail: row.policy.text.clone(),
-        are_estimates: row.are_estimates,
+        are_estimates: rates.are_estimates,
+        are_totals_estimates: [row.passed.estimated, bucket.is_sampled()],
+        few: rates.few,
         source: Some(Prefix::of(source, source.prefix)),
     }
 }
@@ -222,6 +228,9 @@ fn services(sources: &[Row], is_all: bool) -> Vec<Row> {
             *sum += total;
         }
         for (mark, is_estimate) in row.are_estimates.iter_mut().zip(source.are_estimates) {
+            *mark |= is_estimate || !is_all;
+        }
+        for (mark, is_estimate) in row.are_totals_estimates.iter_mut().zip(source.are_totals_estimates) {
             *mark |= is_estimate || !is_all;
         }
         *number += 1;

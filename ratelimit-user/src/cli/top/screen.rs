@@ -31,7 +31,7 @@ a              let all packets of the selected source pass
 0              count totals from now on, on this screen only
 q, Esc         quit
 
-~ marks estimates. Rates are packets per second.
+~ marks estimates, and < a rate that is below. Rates are packets per second.
 Any key ends this help.";
 
 /// The least characters of each column. Rates do not move the others as they grow.
@@ -43,27 +43,33 @@ const LEAST_OF_NAME: usize = 16;
 const POLICY: usize = 6;
 const LEAST_OF_POLICY: usize = 8;
 
+/// The lines of the diagnosis: the least, so that the table does not move with it, and the most, which a short screen does
+/// not have.
+const DIAGNOSIS: [usize; 2] = [2, 5];
+/// The most lines at the end.
+const LAST: usize = 3;
+
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
-    let head = [Constraint::Length(1), Constraint::Length(1), Constraint::Length(2), Constraint::Length(1)];
-    let last = last_line(state);
-    let lines = last.chars().count().div_ceil(frame.area().width.max(1).into()).clamp(1, 3) as u16;
-    let rest = [Constraint::Min(0), Constraint::Length(lines)];
-    let parts = Layout::vertical(head.into_iter().chain(rest)).split(frame.area());
+    let [width, height] = [frame.area().width, frame.area().height].map(usize::from);
     let Reading { interfaces, diagnosis, .. } = &state.reading;
+    let text = state.problem.as_deref().unwrap_or(diagnosis);
+    let diagnosis = lines(text, width, DIAGNOSIS[1].min(height / 4).max(DIAGNOSIS[0]));
+    let last = lines(&last_line(state), width, LAST);
+    let heights = [1, 1, diagnosis.len().max(DIAGNOSIS[0]), 1].map(|lines| Constraint::Length(lines as u16));
+    let rest = [Constraint::Min(0), Constraint::Length(last.len().max(1) as u16)];
+    let parts = Layout::vertical(heights.into_iter().chain(rest)).split(frame.area());
     let paused = if state.is_paused() { "  PAUSED" } else { "" };
-    let width = usize::from(frame.area().width);
     let interfaces = shortened(interfaces, width.saturating_sub(paused.len()));
     frame.render_widget(Line::styled(format!("{interfaces}{paused}"), bold()), parts[0]);
     frame.render_widget(Line::raw(rates(&state.reading, width)), parts[1]);
-    let text = state.problem.as_deref().unwrap_or(diagnosis);
-    frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), parts[2]);
+    frame.render_widget(Paragraph::new(diagnosis.join("\n")), parts[2]);
     frame.render_widget(tabs(state, width), parts[3]);
     if state.mode == Mode::Help {
-        frame.render_widget(Paragraph::new(HELP), parts[4]);
+        frame.render_widget(Paragraph::new(HELP).wrap(Wrap { trim: false }), parts[4]);
     } else {
         table(frame, parts[4], state);
     }
-    frame.render_widget(Paragraph::new(last).wrap(Wrap { trim: true }), parts[5]);
+    frame.render_widget(Paragraph::new(last.join("\n")), parts[5]);
 }
 
 fn bold() -> Style {
@@ -96,24 +102,49 @@ fn rates(reading: &Reading, width: usize) -> String {
 
 /// Returns the names of the views, or only the present one if there is no room for all.
 fn tabs(state: &State, width: usize) -> Line<'static> {
-    let all = tabs_of(state, &View::ALL);
-    if all.width() <= width { all } else { tabs_of(state, &[state.view()]) }
+    let all = tabs_of(state, &View::ALL, usize::MAX);
+    if all.width() <= width { all } else { tabs_of(state, &[state.view()], width) }
 }
 
-fn tabs_of(state: &State, views: &[View]) -> Line<'static> {
+fn tabs_of(state: &State, views: &[View], width: usize) -> Line<'static> {
     let tab = |view: View| {
         let style = if view == state.view() { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
         [Span::styled(format!(" {} ", view.name()), style), Span::raw(" ")]
     };
     let mut spans: Vec<Span<'static>> = views.iter().copied().flat_map(tab).collect();
-    spans.push(Span::raw(format!(" by {}", state.sort().name())));
+    let mut rest = format!(" by {}", state.sort().name());
     if !state.filter.is_empty() {
-        spans.push(Span::raw(format!("  with {:?}", state.filter)));
+        rest += &format!("  with {:?}", state.filter);
     }
     if state.is_reset() {
-        spans.push(Span::raw("  totals since 0"));
+        rest += "  totals since 0";
     }
+    let room = width.saturating_sub(spans.iter().map(Span::width).sum());
+    spans.push(Span::raw(shortened(&rest, room)));
     Line::from(spans)
+}
+
+/// Breaks a text between its words into `most` lines at most. A mark ends one that is cut.
+fn lines(text: &str, width: usize, most: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::<String>::new();
+    for word in text.split([' ', '\n']) {
+        match lines.last_mut().filter(|last| last.chars().count() + 1 + word.chars().count() <= width) {
+            Some(last) => *last += &format!(" {word}"),
+            None => {
+                let letters: Vec<char> = word.chars().collect();
+                lines.extend(letters.chunks(width).map(|part| part.iter().collect::<String>()));
+            }
+        }
+    }
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            let kept = last.chars().take(width - 1).collect::<String>();
+            *last = kept + "…";
+        }
+    }
+    lines
 }
 
 fn table(frame: &mut Frame<'_>, area: Rect, state: &State) {
@@ -126,11 +157,11 @@ fn table(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let rows = state.rows();
     let head = [state.view().name(), kind, "passed/s", "refused/s", "passed", "refused", detail];
     let texts = |row: &Row| {
-        let [mark_passed, mark_over] = row.are_estimates.map(source_row::mark);
-        let [passed, over] = row.per_second.map(amount);
-        let [all_passed, all_over] = row.total.map(amount);
-        let [passed, all_passed] = [passed, all_passed].map(|number| format!("{mark_passed}{number}"));
-        let [over, all_over] = [over, all_over].map(|number| format!("{mark_over}{number}"));
+        let [passed, over] = [0, 1].map(|side: usize| {
+            source_row::rate_text(row.per_second[side], row.are_estimates[side], row.few[side], amount)
+        });
+        let [all_passed, all_over] = [0, 1]
+            .map(|side: usize| source_row::mark(row.are_totals_estimates[side]).to_owned() + &amount(row.total[side]));
         [row.name.clone(), row.kind.clone(), passed, over, all_passed, all_over, row.detail.clone()]
     };
     let texts: Vec<_> = rows.iter().map(texts).collect();

@@ -33,10 +33,12 @@ impl Sort {
         }
     }
 
-    const fn key(self, row: &Row) -> u64 {
+    fn key(self, row: &Row) -> u64 {
+        // One or two samples count for nothing.
+        let rate = |side: usize| row.few[side].map_or(row.per_second[side], |few| few.sure);
         match self {
-            Self::RefusedPerSecond => row.per_second[1],
-            Self::PassedPerSecond => row.per_second[0],
+            Self::RefusedPerSecond => rate(1),
+            Self::PassedPerSecond => rate(0),
             Self::Refused => row.total[1],
             Self::Passed => row.total[0],
         }

@@ -1,6 +1,6 @@
 //! Keys, and what the screen shows, without a terminal and without an instance.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::Ipv6Addr};
 
 use proptest::prelude::*;
 use ratatui::{
@@ -8,6 +8,8 @@ use ratatui::{
     backend::TestBackend,
     crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
 };
+use ratelimit_base::text::amount::amount;
+use ratelimit_dataplane::readings::sampling::Few;
 
 use super::{
     change::Verdict,
@@ -121,6 +123,35 @@ fn a_narrow_screen_shows_whole_numbers_and_marks_names_that_are_cut() {
 }
 
 #[test]
+fn a_text_that_does_not_fit_has_a_mark() {
+    let mut state = three();
+    let source = "2001:db8:1111:2222:3333:4444:5555:6666";
+    state.reading.diagnosis = format!(
+        "{source} sends 14,466 packets/s to udp/53 over its limit. `ratelimit deny add {source} --for 10m` drops all its packets."
+    );
+    let text = |width, height| drawn(&state, width, height)[2..].join(" ");
+    // All of it is there on a usual screen.
+    for width in [40, 60, 80, 120] {
+        let words = text(width, 24).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.starts_with(&state.reading.diagnosis), "{width}: {words}");
+    }
+    assert!(drawn(&state, 40, 10)[3].ends_with('…'), "{:#?}", drawn(&state, 40, 10));
+    press(&mut state, "/2001:db8:1111:2222:3333:4444:5555:6666\n");
+    assert!(drawn(&state, 40, 24).iter().any(|line| line.starts_with(" sources ") && line.contains('…')));
+}
+
+#[test]
+fn one_or_two_samples_are_a_bound_and_come_last() {
+    let few = |sure, below| Some(Few { sure, below });
+    let mut rows = vec![source("192.0.2.5", [6_117, 0], [256, 0]), source("192.0.2.6", [40, 0], [40, 0])];
+    rows[0] = Row { few: [few(0, 36_000), None], are_estimates: [true, false], ..rows[0].clone() };
+    let mut state = State::new(reading(rows));
+    press(&mut state, "s");
+    assert_eq!(names(&state), ["192.0.2.6", "192.0.2.5"]);
+    assert!(drawn(&state, 80, 11)[7].contains(" <36,000 "), "{:#?}", drawn(&state, 80, 11));
+}
+
+#[test]
 fn keys_sort_filter_and_turn_to_other_tables() {
     let mut state = three();
     press(&mut state, "s");
@@ -176,6 +207,31 @@ fn a_lost_instance_is_named_and_a_later_reading_replaces_that() {
 fn control_characters_of_names_do_not_reach_the_terminal() {
     let state = State::new(reading(vec![source("a\u{1b}[2Jb", [0, 1], [0, 1])]));
     assert!(drawn(&state, 80, 24).concat().chars().all(|character| !character.is_control()));
+}
+
+proptest! {
+    /// Numbers are whole, or their column is left out. A name that is cut has a mark.
+    #[test]
+    fn no_number_and_no_name_is_cut_without_a_mark(
+        address: u128, bits in prop::sample::select(&[0u32, 48, 56, 64, 128][..]), width in 20u16..160,
+        per_second in prop::array::uniform2(0u64..1_000_000_000_000),
+        total in prop::array::uniform2(0u64..1_000_000_000_000), marks: [bool; 2],
+    ) {
+        let prefix = if bits == 128 { String::new() } else { format!("/{bits}") };
+        let address = Ipv6Addr::from(address & u128::MAX.checked_shl(128 - bits).unwrap_or(0));
+        let name = format!("{address}{prefix}");
+        let row = Row { are_estimates: marks, are_totals_estimates: marks, ..source(&name, per_second, total) };
+        let lines = drawn(&State::new(reading(vec![row])), width, 24);
+        let [shown, line] = [&lines[5], &lines[6]];
+        let first = line.split_whitespace().next().unwrap();
+        prop_assert!(first == name || first.contains('…'), "{}", line);
+        let numbers = [("passed/s", 0, per_second[0]), ("refused/s", 1, per_second[1])];
+        let totals = [(" passed ", 0, total[0]), (" refused ", 1, total[1])];
+        for (head, side, number) in numbers.into_iter().chain(totals) {
+            let text = format!(" {}{}", if marks[side] { "~" } else { "" }, amount(number));
+            prop_assert!(!format!("{shown} ").contains(head) || format!("{line} ").contains(&format!("{text} ")), "{}", line);
+        }
+    }
 }
 
 proptest! {

@@ -109,3 +109,31 @@ fn shadow_is_reported_until_limits_are_enforced() {
     assert!(all.iter().all(|paragraph| !paragraph.contains(" shadow: ")), "{all:#?}");
     ratelimit.ok("detach --all");
 }
+
+/// With few cells, most sources share one. Then a source needs a bucket for what others send, or is refused.
+#[test]
+fn too_few_cells_for_the_sources_are_named() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let flood = Flood::of(Frame::udp([10, 8, 0, 0], 9)).sources(3_000);
+    ratelimit.ok("attach eth0 --cells 16 --packets 100/s");
+    flood.send(&sandbox, 30_000);
+    let found = about(&ratelimit, "", "cells");
+    let sources = ratelimit.json("sources").as_array().unwrap().len();
+    assert!(found.starts_with(&format!("warning cells: 16 for {sources} sources with a bucket\n")), "{found}");
+    assert!(sources > 2_000 && found.ends_with("\nfix: ratelimit set --cells 4096"), "{found}");
+    ratelimit.ok("set --cells 4096");
+    let found = about(&ratelimit, "", "cells");
+    assert!(!found.starts_with("warning "), "{found}");
+    ratelimit.ok("detach --all");
+
+    // With few buckets, what sources lose is said to be for want of buckets. Cells are what is short.
+    ratelimit.ok("attach eth0 --cells 16 --packets 100/s --max-sources 100");
+    flood.send(&sandbox, 30_000);
+    assert!(ratelimit.json("status")["admission"]["refused"].as_u64().unwrap() > 0);
+    for check in ["cells", "admissions"] {
+        let found = about(&ratelimit, "", check);
+        assert!(found.contains("\nfix: ratelimit set --cells "), "{found}");
+    }
+    ratelimit.ok("detach --all");
+}

@@ -1,5 +1,6 @@
 //! Commands that show sources, and what decides about them.
 
+mod estimates;
 mod replay;
 mod rule_hits;
 mod sources;

@@ -1,6 +1,6 @@
 //! Packets by rule, in the lists of rules.
 
-use ratelimit_tests::{Flood, Frame, Ratelimit, Sandbox};
+use ratelimit_tests::{Flood, Folder, Frame, Ratelimit, Sandbox};
 use serde_json::Value;
 
 /// Returns the packets of each rule that passed, were dropped, and passed in shadow.
@@ -74,5 +74,35 @@ fn behind_cells_estimates_are_marked() {
     assert_eq!(hits["dropped"]["packets"], 16, "{hits}");
     let passed = &hits["passed"];
     assert!((1..=4).contains(&passed["packets"].as_u64().unwrap()) && passed["estimated"] == true, "{hits}");
+    ratelimit.ok("detach --all");
+}
+
+/// A limit whose sources are all banned has refused their packets.
+#[test]
+fn a_limit_has_the_packets_of_the_sources_that_it_has_banned() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0 --packets 1/h --burst 2 --ban 1h --front off");
+    ratelimit.ok("limit set 10.9.2.0/24 --packets 1/h --burst 4 --ban 1h");
+    for (source, count) in [([10, 9, 1, 1], 20), ([10, 9, 2, 1], 30), ([10, 9, 2, 2], 40)] {
+        Flood::of(Frame::udp(source, 9)).send(&sandbox, count);
+    }
+    assert_eq!(hits(&ratelimit, "limit"), rules(&[("default any", [2, 18, 0]), ("10.9.2.0/24 any", [8, 62, 0])]));
+    let bans = [("10.9.1.1 any", [2, 18, 0]), ("10.9.2.1 any", [4, 26, 0]), ("10.9.2.2 any", [4, 36, 0])];
+    assert_eq!(hits(&ratelimit, "deny"), rules(&bans));
+    // So has a list that limits.
+    let folder = Folder::new();
+    let list = folder.add("list.txt", "10.9.3.0/24\n");
+    ratelimit.ok(&format!("list set some {} --packets 1/h --burst 3 --ban 1h", list.display()));
+    for host in 1..=2 {
+        Flood::of(Frame::udp([10, 9, 3, host], 9)).send(&sandbox, 10);
+    }
+    let hits_of_list = ratelimit.json("list list")[0]["hits"].take();
+    assert_eq!((&hits_of_list["packets"], &hits_of_list["estimated"]), (&Value::from(14), &Value::from(true)));
+    assert_eq!(ratelimit.json("status")["lists"][0]["hits"], hits_of_list);
+    // A deny of the operator is no work of the limit.
+    ratelimit.ok("deny del 10.9.1.1");
+    ratelimit.ok("deny add 10.9.1.1");
+    assert_eq!(hits(&ratelimit, "limit")[0], ("default any".to_owned(), [0; 3]));
     ratelimit.ok("detach --all");
 }

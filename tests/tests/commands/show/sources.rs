@@ -46,7 +46,7 @@ fn sources_are_sorted_by_dropped_or_passed_packets() {
     assert!(text.ends_with("2 more sources (show all: -n 4)\n"), "{text}");
     assert_eq!(
         text.lines().nth(1),
-        Some("10.9.0.3  any      1/h          5           300       15            900  now         now")
+        Some("10.9.0.3  any      1/h          5           300       15            900  <70s ago    now")
     );
     ratelimit.ok("detach --all");
 }

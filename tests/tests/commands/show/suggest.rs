@@ -116,3 +116,25 @@ fn without_traffic_there_is_no_proposal() {
     assert!(ratelimit.fails("suggest --percentile 0").contains("--percentile"));
     ratelimit.ok("detach --all");
 }
+
+/// A first limit counts by samples. The proposal is that of the same traffic before, or says how to get it.
+#[test]
+fn a_first_limit_does_not_raise_the_next_proposal() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let flood = Flood::of(Frame::udp([10, 9, 1, 0], 9)).sources(20).pace(20 * 180).start(&sandbox);
+    let proposed = || {
+        let any = ratelimit.json("suggest --for 25s")["services"][0].take();
+        (any["packets"].as_str().unwrap().to_owned(), any["estimated"].as_bool().unwrap())
+    };
+    assert_eq!(proposed(), ("500/s".to_owned(), false));
+    ratelimit.ok("limit set default --packets 500/s");
+    let (packets, estimated) = proposed();
+    assert!(["500/s", "1000/s"].contains(&packets.as_str()) && estimated, "{packets}");
+    let text = ratelimit.ok("suggest --for 1s");
+    let advice = "\nObserve for a minute at least. Without a limit, and in an instance with `attach --front off`, every packet is counted.\n";
+    assert!(text.contains(advice), "{text}");
+    flood.stop();
+    ratelimit.ok("detach --all");
+}

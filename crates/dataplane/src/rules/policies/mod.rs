@@ -219,9 +219,9 @@ pub fn features_of(policy: &Policy) -> u32 {
 ///
 /// [`Error::Bpf`] if the kernel refuses.
 pub fn note_debt(tables: &mut Tables, policy: &Policy) -> Result<(), Error> {
-    let mut control = tables.control()?;
-    let largest = largest_debt(policy) + gcra::units(control.tick);
-    if largest > control.largest_debt {
+    let (mut control, own) = (tables.control()?, largest_debt(policy));
+    let largest = own + gcra::units(control.tick);
+    if own != 0 && largest > control.largest_debt {
         control.largest_debt = largest;
         tables.set_control(&control)?;
     }
@@ -235,6 +235,10 @@ pub fn renew_debt(tables: &mut Tables) -> Result<(), Error> {
         largest = largest.max(largest_debt(&tables.policies.get(slot)?));
     }
     let mut control = tables.control()?;
+    if largest == 0 && control.largest_debt == 0 {
+        // It stays 0 until the first limit.
+        return Ok(());
+    }
     let charged = largest.saturating_sub(gcra::SLACK);
     // One clock may read a tick later what was charged by the other.
     largest += gcra::units(control.tick);

@@ -307,7 +307,7 @@ impl Verdict {
         let all = list::list(&instance.tables)?;
         let hits = OfRules::read(hits, &instance.tables)?;
         let row = |(rule, covered_by): (Listed, Option<String>)| {
-            let hits = hits.of(rule.target, &rule.spec, covered_by.is_some());
+            let hits = hits.of(rule.target, covered_by.is_some());
             Row::of(&rule).with(covered_by, hits)
         };
         let rows: Vec<Row> = with_covered(&all, |spec| self.is_verdict_of(spec)).into_iter().map(row).collect();

@@ -11,7 +11,7 @@ use ratelimit_common::{buckets::bucket::Bucket, identity::source::Source, reason
 use ratelimit_dataplane::{
     readings::{
         rates::{Moment, Rates},
-        source_counts::{SourceCounts, packets, rates},
+        source_counts::{SourceCounts, packets},
         worst::{Found, Search, by_drops},
     },
     tables::open::Tables,
@@ -72,11 +72,12 @@ impl<'a> Begun<'a> {
         let mut worst = Vec::new();
         for (source, before) in &self.sources {
             let (now, bucket) = Reading::of(&self.counts, source)?;
-            let [passed, dropped, would_drop] = rates(&bucket, before.packets, now.at.duration_since(before.at));
-            worst.push((PerSecond { passed, dropped, would_drop, estimated: false }, *source, bucket));
+            let rates = describe.rates(source, before.packets, &bucket, now.at.duration_since(before.at))?;
+            worst.push((rates, *source, bucket));
         }
-        worst.sort_by_key(|(rate, source, bucket)| {
-            Reverse((rate.dropped + rate.would_drop, by_drops(source, bucket).0, rate.passed))
+        worst.sort_by_key(|(rates, source, bucket)| {
+            let [passed, refused] = rates.ranks();
+            Reverse((refused, by_drops(source, bucket).0, passed))
         });
         worst.truncate(SHOWN);
         let row = |(rate, source, bucket): (PerSecond, Source, Bucket)| describe.row(&source, &bucket, Some(rate));

@@ -48,14 +48,17 @@ pub(crate) struct Worst<'a> {
     service: &'a str,
     /// Refused packets per second.
     rate: u64,
+    /// Whether samples made this rate.
+    is_estimate: bool,
     /// Whether a deny, a ban or a list refuses all its packets.
     is_denied: bool,
 }
 
 impl<'a> Worst<'a> {
     pub(crate) fn of(row: &'a Row) -> Self {
-        let rate = row.per_second.map_or(0, |rate| rate.dropped + rate.would_drop);
-        Self { source: &row.source, service: &row.service, rate, is_denied: row.is_denied }
+        let rates = row.per_second.unwrap_or_default();
+        let ([_, rate], [_, is_estimate]) = (rates.ranks(), rates.are_estimates);
+        Self { source: &row.source, service: &row.service, rate, is_estimate, is_denied: row.is_denied }
     }
 }
 
@@ -89,9 +92,9 @@ pub(crate) fn of(facts: &Facts<'_>) -> String {
 
 /// Returns the diagnosis if one source sends most refused packets.
 fn one(facts: &Facts<'_>, worst: &Worst<'_>) -> String {
-    let Worst { source, service, rate, is_denied } = worst;
+    let Worst { source, service, rate, is_estimate, is_denied } = worst;
     let service = if *service == "any" { String::new() } else { format!(" to {service}") };
-    let rate = amount(*rate);
+    let rate = format!("{}{}", if *is_estimate { "about " } else { "" }, amount(*rate));
     if *is_denied {
         return format!("{source} sends {rate} packets/s{service}, which a deny, a ban or a list refuses.");
     }
@@ -162,7 +165,7 @@ mod tests {
     }
 
     fn source(source: &'static str, service: &'static str, rate: u64) -> Worst<'static> {
-        Worst { source, service, rate, is_denied: false }
+        Worst { source, service, rate, is_estimate: false, is_denied: false }
     }
 
     fn quiet() -> Facts<'static> {
@@ -213,6 +216,9 @@ mod tests {
         let denied = Worst { is_denied: true, ..source("192.0.2.1", "any", 900) };
         let text = of(&Facts { worst: vec![denied], ..facts.clone() });
         assert_eq!(text, "192.0.2.1 sends 900 packets/s, which a deny, a ban or a list refuses.");
+        let estimate = Worst { is_estimate: true, ..source("192.0.2.1", "any", 900) };
+        let text = of(&Facts { worst: vec![estimate], ..facts.clone() });
+        assert!(text.starts_with("192.0.2.1 sends about 900 packets/s over its limit."), "{text}");
         let many = Facts { now: packets(100, 10_000, 0), ..facts };
         assert!(of(&many).starts_with("10,000 packets/s are over a limit."), "{}", of(&many));
     }

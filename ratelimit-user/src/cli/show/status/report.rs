@@ -178,7 +178,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
     let is_on = |feature| control.features & feature != 0;
     shadow.everything = is_on(FEATURE_SHADOW);
     let (rules, default_limits) = (Rules::read(tables)?, DefaultLimit::read(tables)?);
-    let lists: Vec<_> = listing::all(tables)?.iter().map(Row::of).collect();
+    let lists: Vec<_> = listing::with_estimates(tables)?.iter().map(Row::of).collect();
     let unknown = Unknown::read(tables, &control, &cpus, packets)?;
     let memory = Memory::read(instance)?;
     let Activity { now, refused, worst, found } = begun.end()?;

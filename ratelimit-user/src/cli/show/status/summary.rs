@@ -165,16 +165,15 @@ fn packets(out: &mut dyn Write, status: &Status) -> io::Result<()> {
 /// Writes the worst sources.
 fn worst(out: &mut dyn Write, sources: &[Row]) -> io::Result<()> {
     let row = |row: &Row| {
-        let rate = row.per_second.unwrap_or_default();
         let total = row.dropped.packets + row.would_drop.packets;
-        let over = rate.dropped + rate.would_drop;
-        let [passed, refused] = row.are_estimates.map(source_row::mark);
+        let is_estimate = row.dropped.estimated || row.would_drop.estimated;
+        let [passed, refused] = row.per_second.unwrap_or_default().texts(amount);
         [
             row.source.clone(),
             row.service.clone(),
-            passed.to_owned() + &amount(rate.passed),
-            refused.to_owned() + &amount(over),
-            refused.to_owned() + &amount(total),
+            passed,
+            refused,
+            source_row::mark(is_estimate).to_owned() + &amount(total),
             row.policy.text.clone(),
         ]
     };

@@ -8,10 +8,10 @@ use std::{cmp::Reverse, collections::BTreeMap, path::Path, time::Duration};
 
 use anyhow::Result;
 use ratelimit_base::text::{prefix::Prefix, service::ServiceName, units};
-use ratelimit_common::identity::source::Source;
+use ratelimit_common::{identity::source::Source, maps::control::SAMPLE_RATE};
 use ratelimit_dataplane::{
     instance::read_only::View,
-    readings::{peaks::Peak, source_counts::SourceCounts},
+    readings::{peaks::Peak, rates::per, source_counts::SourceCounts},
     rules::{
         list,
         target::{Sources, Target},
@@ -29,6 +29,8 @@ use crate::cli::print::{answer::Answer, output::Output, source_row::Describe};
 
 /// The most sources of a service that JSON names.
 const MOST_NAMED: usize = 1_000;
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// The number of sources that tell whether cells decide.
 const MOST_ASKED: usize = 16;
@@ -82,6 +84,16 @@ fn of_service(
     if seen_once < sources {
         peaks.retain(|(_, peak)| !peak.is_of_one());
     }
+    let default = list::get(tables, Target::from(Sources::Default).of(service.0))?;
+    let of_seconds = |(source, peak): &(Source, Peak)| (Reverse(peak.second), source.address());
+    peaks.sort_unstable_by_key(of_seconds);
+    let busiest_sources = peaks.iter().take(MOST_ASKED).map(|(source, _)| source);
+    let estimated = default.as_ref().is_some_and(|rule| describe.is_sampled(&rule.spec))
+        || is_any_estimated(busiest_sources, describe, tables)?;
+    if estimated {
+        peaks.iter_mut().for_each(|(_, peak)| peak.second = second_by_samples(peak, time));
+        peaks.sort_unstable_by_key(of_seconds);
+    }
     let sorted = |value: fn(&Peak) -> u64| {
         let mut values: Vec<u64> = peaks.iter().map(|(_, peak)| value(peak)).collect();
         values.sort_unstable();
@@ -94,11 +106,6 @@ fn of_service(
         minute: (time >= Duration::from_secs(60)).then(|| Percentiles::of(&sorted(|peak| peak.minute))),
         hour: (time >= Duration::from_secs(3_600)).then(|| Percentiles::of(&sorted(|peak| peak.hour))),
     };
-    peaks.sort_unstable_by_key(|(source, peak)| (Reverse(peak.second), source.address()));
-    let default = list::get(tables, Target::from(Sources::Default).of(service.0))?;
-    let busiest_sources = peaks.iter().take(MOST_ASKED).map(|(source, _)| source);
-    let estimated = default.as_ref().is_some_and(|rule| describe.is_sampled(&rule.spec))
-        || is_any_estimated(busiest_sources, describe, tables)?;
     peaks.retain(|(_, peak)| peak.second > proposal.per_second);
     let limited = peaks.len();
     let named = peaks.iter().take(MOST_NAMED).map(|(source, peak)| Limited {
@@ -113,6 +120,13 @@ fn of_service(
     Ok(OfService { suggestion, sources, seen_once, estimated, busiest, limited, would_limit })
 }
 
+/// Returns the packets of the busiest second, if samples counted them. Of many seconds, the one with the most samples
+/// has too many of them. So this is what such a second has at least, or the mean of the busiest minute.
+fn second_by_samples(peak: &Peak, time: Duration) -> u64 {
+    let at_least = peak.second.saturating_sub(2 * (peak.second * SAMPLE_RATE).isqrt());
+    at_least.max(per(peak.minute, time.min(MINUTE)))
+}
+
 /// Returns whether any of these sources was counted by samples.
 fn is_any_estimated<'a>(
     mut sources: impl Iterator<Item = &'a Source>,
@@ -122,7 +136,7 @@ fn is_any_estimated<'a>(
     let counts = SourceCounts::of(tables)?;
     let is_estimated = |source: &Source| -> Result<bool> {
         let Some(bucket) = counts.tracked(source)? else { return Ok(false) };
-        Ok(describe.row(source, &bucket, None)?.passed.estimated || bucket.is_sampled())
+        Ok(describe.is_sampled_source(source)? || bucket.is_sampled())
     };
     sources.try_fold(false, |any, source| Ok(any || is_estimated(source)?))
 }

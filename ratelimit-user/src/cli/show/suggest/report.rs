@@ -212,6 +212,13 @@ impl Report {
 
 impl Report {
     fn write_what_is_left_out(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.services.iter().any(|of_service| of_service.estimated) {
+            let longer = if self.seconds < 60.0 { "Observe for a minute at least. " } else { "" };
+            writeln!(
+                out,
+                "\n{longer}Without a limit, and in an instance with `attach --front off`, every packet is counted."
+            )?;
+        }
         if self.not_admitted != 0 {
             let packets = self.not_admitted;
             writeln!(
@@ -243,7 +250,10 @@ impl OfService {
         let reason = if *is_least { "the least that is proposed, more than" } else { "rounded up from" };
         writeln!(out, "{service}: {packets}, {reason} twice the busiest second of {percentile} % of the sources")?;
         if self.estimated {
-            writeln!(out, "  cells decide, so the numbers are estimates in steps of 256 packets")?;
+            writeln!(
+                out,
+                "  cells decide, so the numbers are estimates from one packet in 256, without sources of few packets"
+            )?;
         }
         if self.seen_once != 0 && self.seen_once < self.sources {
             let once = count(self.seen_once, "source");

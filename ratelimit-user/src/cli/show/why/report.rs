@@ -23,13 +23,13 @@ use ratelimit_common::{
         limit::{Rate, SECOND},
         policy::{ALLOW, LIMIT, Policy, SHADOW},
     },
-    maps::control::{Control, FEATURE_FRONT, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS},
+    maps::control::{Control, FEATURE_SHADOW, FEATURE_SHADOW_PROGRAMS},
     reason::Count,
 };
 use ratelimit_dataplane::{
     decision::{self, Decision, Voice},
     lists::action::Action,
-    readings::{self, gauges, source_counts::SourceCounts, standing::Standing},
+    readings::{self, gauges, sampling::Sampling, source_counts::SourceCounts, standing::Standing},
     rules::{
         list::{self, around},
         services::Services,
@@ -154,7 +154,6 @@ impl Report {
             && bucket.would_drop().packets != 0
             && bucket.dropped().packets == 0;
         let refused = |Count { packets, .. }| Packets { packets, estimated: bucket.is_sampled() && packets != 0 };
-        let is_sampled = features & FEATURE_FRONT != 0 && verdict == "limit";
         let shadow =
             features & FEATURE_SHADOW != 0 || policy.is_some_and(|policy| policy.over_limit == SHADOW) || by_interface;
         let refused_now = verdict == "drop" || refused_for.is_some() || is_refused_now(&counts, &key)?;
@@ -182,7 +181,7 @@ impl Report {
             refused_for_seconds: refused_for.filter(|_| !shadow).map(rounded_up),
             unknown,
             refused_now,
-            passed: Packets { packets: bucket.passed(), estimated: is_sampled },
+            passed: Packets { packets: bucket.passed(), estimated: Sampling::of(&control).are_totals_estimates },
             dropped: refused(bucket.dropped()),
             would_drop: refused(bucket.would_drop()),
             seen: Seen::of(&bucket, now, Timestamp::now())?,

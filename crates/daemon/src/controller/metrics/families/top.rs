@@ -60,7 +60,7 @@ pub(super) fn families(tables: &Tables, most: usize, reported: &mut Reported) ->
     let mut traffic = Traffic::new(
         Family::counter(
             "ratelimit_source_packets_total",
-            "Packets of the sources with the most drops, since they are tracked. The key sources bounds how many have a name at a time, and how many new names there are in an hour. With cells, passed packets within a limit are estimates.",
+            "Packets of the sources with the most drops, since they are tracked. The key sources bounds how many have a name at a time, and how many new names there are in an hour. With cells and a limit, passed packets are estimates, and dropped ones are in a flood.",
         ),
         Family::counter(
             "ratelimit_source_bytes_total",
