@@ -22,6 +22,7 @@ mod output;
 mod own_network;
 mod ownership;
 mod packages;
+mod pasted;
 mod pins;
 mod privileges;
 mod reload;

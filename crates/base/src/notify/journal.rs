@@ -11,6 +11,8 @@ use rustix::{
     fs::fstat,
 };
 
+use crate::text::pasted;
+
 /// Whether lines that cannot be written at once are left out.
 static NEVER_WAITS: AtomicBool = AtomicBool::new(false);
 
@@ -43,6 +45,7 @@ pub fn say(level: Level, text: &str) {
         return;
     }
     let prefix = if is_journal() { format!("<{}>", level as u8) } else { String::new() };
+    let text = pasted::text(text);
     let lines: String = format!("ratelimit: {text}").lines().map(|line| format!("{prefix}{line}\n")).collect();
     // One write keeps the lines together. A failure does not matter.
     let _ = io::stderr().write_all(lines.as_bytes());

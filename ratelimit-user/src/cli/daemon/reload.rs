@@ -28,11 +28,14 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
             let reloaded = match reply {
                 Reply::Applied(reloaded) => reloaded,
                 // A daemon of an earlier version names no rules.
-                Reply::Done(message) => Reloaded { message, replaced: Vec::new(), removed_allows: Vec::new() },
+                Reply::Done(message) => {
+                    Reloaded { message, replaced: Vec::new(), removed_allows: Vec::new(), unusable_lists: Vec::new() }
+                }
                 _ => bail!(SocketError::NoAnswer),
             };
             output.print(&reloaded, |out| writeln!(out, "{}", reloaded.message))?;
-            Ok(Answer::Done)
+            // The rest of the file is in force.
+            Ok(if reloaded.unusable_lists.is_empty() { Answer::Done } else { Answer::Negative })
         }
         Reply::Failed(message) => bail!(message),
         Reply::Left(_)

@@ -151,12 +151,18 @@ fn a_list_whose_file_is_missing_stops_nothing_else_and_is_set_when_the_file_appe
     assert_eq!(ratelimit.json("status")["config"]["unusable_lists"][0]["name"], "drop");
     let check = ratelimit.run(&format!("check {}", folder.file().display()));
     assert_eq!(check.status, 1);
+    // A script can tell that from a file that is in force as a whole.
+    let reload = ratelimit.run("reload");
+    assert!(reload.status == 1 && reload.stdout.contains(&expected) && reload.stderr.is_empty(), "{reload:?}");
+    let reloaded: serde_json::Value = serde_json::from_str(&ratelimit.run("reload -j").stdout).unwrap();
+    assert!(reloaded["unusable_lists"][0].as_str().unwrap().starts_with(&expected), "{reloaded}");
 
     fs::create_dir(feed.parent().unwrap()).unwrap();
     fs::write(&feed, "10.7.0.0/16\n").unwrap();
     line_with(&mut daemon, "lists changed: drop");
     assert_eq!(dropped(&sandbox, &ratelimit, [10, 7, 0, 1]), 10);
     assert_eq!(ratelimit.json("status")["config"]["degraded"], false);
+    assert_eq!(ratelimit.json("reload")["unusable_lists"], serde_json::Value::Null);
 
     fs::remove_file(&feed).unwrap();
     line_with(&mut daemon, "so the previous list stays in force");

@@ -31,7 +31,7 @@ use super::{
     saver::load,
 };
 use crate::{
-    config::{self, RequestTables, listed::Listed},
+    config::{self, RequestTables, listed::Listed, outranked},
     controller::{
         change::{
             again::{can_succeed_now, is_locked},
@@ -42,7 +42,7 @@ use crate::{
         crowdsec, downloads,
         events::changes::record_of_daemon,
         fleet, metrics,
-        socket::request::{Caller, FileState, Reloaded, Reply},
+        socket::request::{Caller, FileState, Reloaded, Reply, UnusableList},
         state, stops, view,
     },
     ssh::{self, ProtectedSessions},
@@ -160,6 +160,7 @@ impl Daemon {
             Err(error) if can_succeed_now(&error, &config) => apply()?,
             applied => applied?,
         };
+        applied.outranked = outranked::lines(&config.rules);
         applied.fleet = fleet_change(self.in_force.fleet.as_ref(), config.fleet.as_ref()).filter(|_| !is_first);
         self.state = state;
         let is_unusable = |name: &str| applied.unusable_lists.iter().any(|list| list.name == name);
@@ -202,8 +203,13 @@ impl Daemon {
                 record_of_daemon(&self.pins, &text);
                 self.crowdsec.begin();
                 service_manager::ready(&self.in_force.status());
+                // What has to be fetched first is not refused.
+                let remote = self.downloads.lists();
+                let is_remote = |list: &&UnusableList| remote.iter().any(|remote| remote.name == list.name);
+                let refused = applied.unusable_lists.iter().filter(|list| !is_remote(list));
+                let unusable_lists = refused.map(UnusableList::to_string).collect();
                 let Applied { replaced, removed_allows, .. } = applied;
-                Reply::Applied(Reloaded { message: text, replaced, removed_allows })
+                Reply::Applied(Reloaded { message: text, replaced, removed_allows, unusable_lists })
             }
             Err(error) => {
                 let (text, status) = failure(&error);

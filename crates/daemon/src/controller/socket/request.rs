@@ -105,6 +105,9 @@ pub struct Reloaded {
     pub replaced: Vec<Replaced>,
     /// The rules *allow* that only an earlier file had.
     pub removed_allows: Vec<String>,
+    /// Lists whose files cannot be used, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unusable_lists: Vec<String>,
 }
 
 /// A rule that a file has replaced by another one.
