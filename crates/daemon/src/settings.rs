@@ -159,6 +159,11 @@ impl SettingsArguments {
         self.shadow == Some(Switch::On)
     }
 
+    /// Returns whether the end of shadow is requested.
+    pub fn ends_shadow(&self) -> bool {
+        self.shadow == Some(Switch::Off)
+    }
+
     /// Returns a line for each setting that was given. Shadow is that of these interfaces alone, or of all.
     pub fn lines(&self, alone: &[String]) -> Vec<String> {
         let unknown = self.unknown.map(|UnknownRate(rate)| match rate {

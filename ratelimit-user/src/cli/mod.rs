@@ -10,6 +10,7 @@ mod fleet;
 mod lists;
 mod manual;
 mod parse_error;
+mod place;
 mod print;
 mod program;
 #[cfg(feature = "server")]
@@ -233,7 +234,10 @@ pub fn main() -> ExitCode {
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        Err(error) => return fail(&parse_error::one_line(&error, Arguments::command(), env::args().skip(1))),
+        Err(error) => {
+            place::name_as_written(env::args_os().skip(1));
+            return fail(&parse_error::one_line(&error, Arguments::command(), env::args().skip(1)));
+        }
     };
     lock::say_waits_with(|text| journal::say(journal::Level::Info, text));
     match run(arguments) {
@@ -257,6 +261,7 @@ pub fn accepts<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<(), clap:
 
 fn run(arguments: Arguments) -> Result<Answer> {
     let Arguments { json, pins, netns, no_allow_ssh, command } = arguments;
+    place::name(&pins, netns.as_deref());
     if let Some(name) = netns {
         namespace::enter(&name)?;
     }

@@ -13,8 +13,6 @@ pub(super) struct Facts<'a> {
     pub(super) mode: Option<Attached>,
     /// Why its driver would refuse a native program now, as far as that is known.
     pub(super) refusal: Option<Refusal>,
-    /// The option that commands need for this instance.
-    pub(super) pins: String,
     /// How to attach it again in another mode, in words, if a command would lose something.
     pub(super) by_hand: Option<String>,
 }
@@ -28,7 +26,7 @@ impl Facts<'_> {
     /// Returns the command that attaches.
     pub(super) fn attach(&self) -> String {
         let cannot = self.can.is_some_and(|can| !can.native);
-        format!("ratelimit attach {}{}{}", self.name, if cannot { " --mode generic" } else { "" }, self.pins)
+        format!("ratelimit attach {}{}", self.name, if cannot { " --mode generic" } else { "" })
     }
 }
 
@@ -42,8 +40,7 @@ pub(super) mod tests {
     pub(in crate::doctor) const ALL: XdpFeatures = XdpFeatures { native: true, several_buffers: true };
 
     pub(in crate::doctor) fn facts(driver: &str, can: Option<XdpFeatures>, mode: Option<Attached>) -> Facts<'static> {
-        let (driver, pins) = (driver.to_owned(), String::new());
-        Facts { name: "eth0", driver, can, mode, refusal: None, pins, by_hand: None }
+        Facts { name: "eth0", driver: driver.to_owned(), can, mode, refusal: None, by_hand: None }
     }
 
     /// Returns the severity of a finding, and the command that fixes it.

@@ -1,5 +1,6 @@
 //! Findings of checks.
 
+use ratelimit_base::text::pasted;
 use serde::Serialize;
 
 /// The subject of a check. The names in output are stable.
@@ -156,9 +157,9 @@ impl Finding {
         Self { interface: Some(interface.to_owned()), ..self }
     }
 
-    /// Sets the command that fixes it.
+    /// Sets the command that fixes it. It names the instance by itself.
     pub(super) fn fixed_by(self, command: impl Into<String>) -> Self {
-        Self { fix: Some(command.into()), ..self }
+        Self { fix: Some(pasted::line(&command.into()).into_owned()), ..self }
     }
 }
 

@@ -23,10 +23,7 @@ use ratelimit_dataplane::{
 };
 use ratelimit_protocol::stops;
 
-use super::{
-    arguments::of_pins,
-    finding::{Check, Finding},
-};
+use super::finding::{Check, Finding};
 
 /// When the daemon asks the server of a list again after a failure.
 const AGAIN: &str = "after at most an hour, or after `every` of the list if that is shorter";
@@ -158,7 +155,7 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
         let unattached = state.unattached.iter().filter(|unattached| !is_known(&unattached.interface.name));
         findings.extend(unattached.map(|unattached| {
             let why = left_off.iter().find(|left_off| left_off.name == unattached.interface.name);
-            self::unattached(unattached, why, &state.file, pins)
+            self::unattached(unattached, why, &state.file)
         }));
         findings.extend(state.refused.iter().map(|refused| {
             let what = format!("{} was refused at the last reload: {refused}", state.file);
@@ -180,7 +177,7 @@ pub(super) fn examine(pins: &Path, state: &State, ours: &Ours, all: &[Interface]
         findings.extend(state.remote_lists.iter().filter_map(|list| {
             let what = format!("list {}: {} is not fetched: {}", list.name, list.url, list.failure.as_ref()?);
             let why = format!("The last success: {}. The daemon tries again {AGAIN}.", list.age());
-            Some(Finding::warning(Check::Daemon, &what, &why).fixed_by(format!("ratelimit reload{}", of_pins(pins))))
+            Some(Finding::warning(Check::Daemon, &what, &why).fixed_by("ratelimit reload"))
         }));
         findings.extend(state.crowdsec.as_ref().map(crowdsec_finding));
         findings.extend(state.stops.as_ref().map(|stops| stops_finding(stops, &state.file)));
@@ -211,12 +208,7 @@ fn stops_finding(stops: &stops::State, file: &str) -> Finding {
 }
 
 /// Returns the finding about an interface that the daemon's file lists, and that does not carry the program.
-fn unattached(
-    Unattached { interface, exists }: &Unattached,
-    left_off: Option<&LeftOff>,
-    file: &str,
-    pins: &Path,
-) -> Finding {
+fn unattached(Unattached { interface, exists }: &Unattached, left_off: Option<&LeftOff>, file: &str) -> Finding {
     if let Some(left_off) = left_off {
         let why = "The daemon attaches to it when that ends. Name only one of both in the file.";
         let what = format!("{file} lists it, but it is not attached: {}", left_off.why);
@@ -226,7 +218,7 @@ fn unattached(
         let why = "A command has detached it, or the daemon could not attach to it. Nothing is limited there.";
         return Finding::error(Check::Daemon, &format!("{file} lists it, but it is not attached"), why)
             .on(&interface.name)
-            .fixed_by(format!("ratelimit reload{}", of_pins(pins)));
+            .fixed_by("ratelimit reload");
     }
     let why = "The other interfaces are limited. When it appears, the daemon attaches to it within a second.";
     Finding::warning(Check::Daemon, &format!("{file} lists it, but it does not exist"), why).on(&interface.name)
@@ -277,7 +269,7 @@ fn daemon(pins: &Path, state: &State) -> Finding {
         if matches!(state, State::Absent) {
             let what = "runs, but no instance exists: its file is not in force";
             return Finding::warning(Check::Daemon, what, "Nothing is limited until it reads the file again.")
-                .fixed_by(format!("ratelimit reload{}", of_pins(pins)));
+                .fixed_by("ratelimit reload");
         }
         return Finding::ok(Check::Daemon, "runs");
     }

@@ -4,8 +4,6 @@
 //! (XDP support, from Linux 6.3). sysfs is not used, because it can show another network namespace. A library for
 //! ethtool's netlink would bring an asynchronous client for four questions.
 
-use std::path::Path;
-
 use ratelimit_common::rules::rule::CONFIG;
 use ratelimit_dataplane::{
     Error,
@@ -22,7 +20,6 @@ use ratelimit_dataplane::{
 };
 
 use super::{
-    arguments::of_pins,
     facts::Facts,
     finding::{Check, Finding, count},
     instance::Ours,
@@ -41,7 +38,6 @@ pub(super) fn examine(
     all: &[Interface],
     interface: &Interface,
     ours: &Ours,
-    pins: &Path,
     capacity: u64,
     as_root: &str,
 ) -> Result<Vec<Finding>, Error> {
@@ -52,8 +48,7 @@ pub(super) fn examine(
     let own = ours.attachments.iter().find(|attachment| attachment.is_on(&interface.name));
     let (is_of_file, is_shadow) = (own.is_some_and(|own| own.origin == CONFIG), own.is_some_and(Attachment::is_shadow));
     let facts = Facts {
-        pins: of_pins(pins),
-        by_hand: native_mode::by_hand(&interface.name, &of_pins(pins), is_of_file, is_shadow, capacity),
+        by_hand: native_mode::by_hand(&interface.name, is_of_file, is_shadow, capacity),
         name: &interface.name,
         driver: driver.driver().unwrap_or_else(|| "unknown".to_owned()),
         can: xdp_features::xdp_features(interface.index),
@@ -73,7 +68,7 @@ pub(super) fn examine(
         None if is_covered => {}
         None => findings.push(native_mode::examine(&facts)),
     }
-    findings.extend(layers::examine(all, interface, ours, pins));
+    findings.extend(layers::examine(all, interface, ours));
     if !ours.attachments.is_empty() && !is_ours && !is_covered {
         let why = "Other interfaces are attached. Packets that arrive here are not limited.";
         findings.push(Finding::note(Check::Interface, "ratelimit is not attached here", why).fixed_by(facts.attach()));

@@ -1,23 +1,20 @@
 //! Checks of the interfaces above and below one: which of them to attach.
 
-use std::path::Path;
-
 use ratelimit_dataplane::{
     attach::twice::Twice,
     sys::{interface::Interface, layers::Stack},
 };
 
 use super::{
-    arguments::of_pins,
     finding::{Check, Finding},
     instance::Ours,
 };
 
 /// Returns the findings about attached interfaces that the same packets pass.
-pub(super) fn examine(all: &[Interface], interface: &Interface, ours: &Ours, pins: &Path) -> Vec<Finding> {
+pub(super) fn examine(all: &[Interface], interface: &Interface, ours: &Ours) -> Vec<Finding> {
     let is_attached = ours.has(interface);
     let is_shadow = |name: &str| ours.attachments.iter().any(|one| one.is_on(name) && one.is_shadow());
-    related(all, interface, ours).iter().map(|twice| finding(twice, is_attached, &is_shadow, pins)).collect()
+    related(all, interface, ours).iter().map(|twice| finding(twice, is_attached, &is_shadow)).collect()
 }
 
 /// Returns whether an attached interface limits packets of this one.
@@ -35,7 +32,7 @@ fn related(all: &[Interface], interface: &Interface, ours: &Ours) -> Vec<Twice> 
 }
 
 /// `is_attached` tells whether the interface is attached beside the other one, and `is_shadow` which ones are in shadow.
-fn finding(twice: &Twice, is_attached: bool, is_shadow: &dyn Fn(&str) -> bool, pins: &Path) -> Finding {
+fn finding(twice: &Twice, is_attached: bool, is_shadow: &dyn Fn(&str) -> bool) -> Finding {
     let (name, other) = (&twice.name, &twice.other);
     if is_attached {
         let (upper, lower) = if twice.is_above { (name, other) } else { (other, name) };
@@ -55,7 +52,7 @@ fn finding(twice: &Twice, is_attached: bool, is_shadow: &dyn Fn(&str) -> bool, p
         };
         let detached = if keeps_upper { lower } else { upper };
         return Finding::warning(Check::Interface, &what, &format!("{why}{more}"))
-            .fixed_by(format!("ratelimit detach {detached}{}", of_pins(pins)));
+            .fixed_by(format!("ratelimit detach {detached}"));
     }
     if twice.is_above {
         let why = "Packets that come from there are limited. Packets from other interfaces below this one are not, unless these are attached too.";

@@ -4,7 +4,6 @@
 //! The command line prints them. The instance is locked only while it is opened, so that no other command waits for the
 //! second of observation.
 
-mod arguments;
 mod cells;
 mod connections;
 mod facts;
@@ -49,7 +48,7 @@ use self::{
 /// Fails with [`Error`] if the kernel does not answer.
 pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     let missing = privileges::missing_privileges()?;
-    let as_root = arguments::as_root(pins, names);
+    let as_root = as_root(names);
     // Without privileges, the instance cannot be opened.
     let (state, mut found) = if missing.is_empty() { instance::open(pins) } else { (State::Closed, Vec::new()) };
     let running = state.running();
@@ -63,7 +62,7 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     for interface in &chosen {
         let capacity = running.map(|running| capacities::of(&running.tables, interface.index)).transpose()?;
         let capacity = capacity.flatten().unwrap_or(0);
-        findings.extend(interface::examine(&all, interface, &ours, pins, capacity, &as_root)?);
+        findings.extend(interface::examine(&all, interface, &ours, capacity, &as_root)?);
         findings.extend(link_type::examine(interface, &ours).map(|finding| finding.on(&interface.name)));
         findings.extend(traffic::losses(interface, &window)?);
     }
@@ -85,6 +84,12 @@ pub fn examine(pins: &Path, names: &[String]) -> Result<Vec<Finding>, Error> {
     }
     findings.extend(firewall::examine());
     Ok(findings)
+}
+
+/// Returns this command for a user who may read everything.
+fn as_root(names: &[String]) -> String {
+    let names: String = names.iter().map(|name| format!(" {name}")).collect();
+    format!("sudo ratelimit doctor{names}")
 }
 
 /// Returns the interfaces to examine. A name without an interface becomes a finding.

@@ -16,10 +16,10 @@ use super::{
 
 /// Returns in words how to attach an interface again in another mode. None if it has nothing that a new attach would
 /// lose. `capacity` is in packets per second, 0 for none.
-pub(super) fn by_hand(name: &str, pins: &str, is_of_file: bool, is_shadow: bool, capacity: u64) -> Option<String> {
+pub(super) fn by_hand(name: &str, is_of_file: bool, is_shadow: bool, capacity: u64) -> Option<String> {
     if is_of_file {
         return Some(format!(
-            "The daemon's file owns this interface. Take `mode = \"generic\"` out of `[interface.{name}]`, if it is there. Then run `ratelimit detach {name}{pins}` and `ratelimit reload{pins}`. If the driver refuses, write `mode = \"generic\"` there, and reload again."
+            "The daemon's file owns this interface. Take `mode = \"generic\"` out of `[interface.{name}]`, if it is there. Then run `ratelimit detach {name}` and `ratelimit reload`. If the driver refuses, write `mode = \"generic\"` there, and reload again."
         ));
     }
     let shadow = if is_shadow { " --shadow" } else { "" };
@@ -27,7 +27,7 @@ pub(super) fn by_hand(name: &str, pins: &str, is_of_file: bool, is_shadow: bool,
     let options = format!("{shadow}{capacity}");
     (!options.is_empty()).then(|| {
         format!(
-            "A new attach needs the options that the interface has now. Run `ratelimit detach {name}{pins}`, then `ratelimit attach {name}{options}{pins}`. If the driver refuses, repeat the second one with --mode generic."
+            "A new attach needs the options that the interface has now. Run `ratelimit detach {name}`, then `ratelimit attach {name}{options}`. If the driver refuses, repeat the second one with --mode generic."
         )
     })
 }
@@ -51,7 +51,7 @@ pub(super) fn examine(facts: &Facts<'_>) -> Finding {
             };
         }
         (None, Some(Refusal { why, fix })) => {
-            let generic = format!("ratelimit attach {name} --mode generic{}", facts.pins);
+            let generic = format!("ratelimit attach {name} --mode generic");
             let slow = format!("Until that ends, `ratelimit attach` needs --mode generic. {slow}");
             return Finding::warning(Check::NativeXdp, why, &slow).fixed_by(fix.clone().unwrap_or(generic));
         }
@@ -104,13 +104,12 @@ pub(super) fn examine(facts: &Facts<'_>) -> Finding {
 /// Adds how to attach again in native mode. The kernel cannot change the mode in place. If the driver refuses, the
 /// interface must not stay without a program. `first` is a command without which the driver refuses.
 fn again(facts: &Facts<'_>, finding: Finding, first: Option<&str>) -> Finding {
-    let Facts { name, pins, .. } = facts;
+    let Facts { name, .. } = facts;
     let Some(by_hand) = &facts.by_hand else {
         let first = first.map(|first| format!("{first} && ")).unwrap_or_default();
         let attach = format!("ratelimit attach {name}");
-        return finding.fixed_by(format!(
-            "{first}ratelimit detach {name}{pins} && {{ {attach}{pins} || {attach} --mode generic{pins}; }}"
-        ));
+        return finding
+            .fixed_by(format!("{first}ratelimit detach {name} && {{ {attach} || {attach} --mode generic; }}"));
     };
     let first = first.map(|first| format!(" First run `{first}`.")).unwrap_or_default();
     Finding { why: finding.why.map(|why| format!("{why}{first} {by_hand}")), ..finding }
@@ -150,10 +149,6 @@ mod tests {
         assert_eq!(of("ena", Some(ALL), refusal(None)), (Severity::Note, None));
         assert_eq!(of("unknown", Some(ALL), None), (Severity::Note, Some(again.to_owned())));
         assert_eq!(of("r8169", None, None), (Severity::Note, None));
-        let pins = " --pins /sys/fs/bpf/own";
-        let elsewhere = Facts { pins: pins.to_owned(), ..facts("vmxnet3", Some(ALL), Some(Attached::Generic)) };
-        let of_pins = "ratelimit detach eth0 --pins /sys/fs/bpf/own && { ratelimit attach eth0 --pins /sys/fs/bpf/own || ratelimit attach eth0 --mode generic --pins /sys/fs/bpf/own; }";
-        assert_eq!(examine(&elsewhere).fix.as_deref(), Some(of_pins));
         let before = Facts { refusal: refusal(None), ..facts("ena", Some(ALL), None) };
         let otherwise = Some("ratelimit attach eth0 --mode generic".to_owned());
         assert_eq!(brief(Some(examine(&before))).unwrap(), (Severity::Warning, otherwise));
@@ -161,9 +156,9 @@ mod tests {
 
     #[test]
     fn no_command_is_printed_that_would_lose_what_an_interface_has() {
-        assert_eq!(by_hand("eth0", "", false, false, 0), None);
+        assert_eq!(by_hand("eth0", false, false, 0), None);
         let of = |is_of_file, is_shadow, capacity| {
-            let by_hand = by_hand("eth0", "", is_of_file, is_shadow, capacity);
+            let by_hand = by_hand("eth0", is_of_file, is_shadow, capacity);
             let facts = Facts { by_hand, ..facts("vmxnet3", Some(ALL), Some(Attached::Generic)) };
             let refusal = Refusal { why: "no".to_owned(), fix: Some("ip link set eth0 mtu 3494".to_owned()) };
             let first = examine(&Facts {

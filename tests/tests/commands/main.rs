@@ -23,6 +23,7 @@ mod output;
 mod own_network;
 mod ownership;
 mod packages;
+mod pasted;
 mod pins;
 mod privileges;
 mod reload;

@@ -13,6 +13,8 @@ use rustix::{
     fs::fstat,
 };
 
+use crate::text::pasted;
+
 /// Whether lines that cannot be written at once are left out.
 static NEVER_WAITS: AtomicBool = AtomicBool::new(false);
 
@@ -61,6 +63,7 @@ pub fn say(level: Level, text: &str) {
         (false, true) => format!("{:.0} ", Timestamp::now()),
         (false, false) => String::new(),
     };
+    let text = pasted::text(text);
     let lines: String = format!("ratelimit: {text}").lines().map(|line| format!("{prefix}{line}\n")).collect();
     // One write keeps the lines together. A failure does not matter.
     let _ = io::stderr().write_all(lines.as_bytes());

@@ -5,6 +5,7 @@ pub mod excerpt;
 #[cfg(feature = "feeds")]
 pub mod feed;
 pub mod object;
+pub mod pasted;
 pub mod path;
 pub mod plain;
 pub mod prefix;

@@ -8,6 +8,7 @@
 pub mod daemon;
 pub mod listed;
 pub mod lists;
+pub mod outranked;
 mod parts;
 mod policies;
 mod rules;

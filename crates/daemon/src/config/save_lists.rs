@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_base::text::units;
+use ratelimit_base::text::{pasted, units};
 use ratelimit_common::{
     limits::policy::NAME_BYTES,
     rules::rule::{CROWDSEC, FLEET},
@@ -72,9 +72,9 @@ impl Lists {
                 || "comes from no file".to_owned(),
                 |left| format!("ends in {}", units::write_duration(left)),
             );
-            self.omitted.push(format!(
-                "# The list {name} is left out, because it {why}. `ratelimit list show {name} --entries` prints it.\n"
-            ));
+            let print = format!("`ratelimit list show {name} --entries`");
+            let print = pasted::text(&print);
+            self.omitted.push(format!("# The list {name} is left out, because it {why}. {print} prints it.\n"));
             return;
         };
         let action = match &list.action {

@@ -9,10 +9,7 @@ mod pins;
 mod services;
 mod unknown;
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::{io, path::PathBuf};
 
 use ratelimit_common::limits::limit_error::LimitError;
 
@@ -72,7 +69,7 @@ pub enum Error {
     )]
     Interrupted,
     /// There is no instance with this folder of pins.
-    #[error("ratelimit is not attached in {}: run `ratelimit {}attach IFACE` first", .0.display(), option(.0))]
+    #[error("ratelimit is not attached in {}: run `ratelimit attach IFACE` first", .0.display())]
     NotAttached(PathBuf),
     /// The pins belong to a build with other map layouts.
     #[error("the instance in {} is of another version ({detail}): run `ratelimit upgrade`, which takes it over with all rules and without a gap", .path.display())]
@@ -360,11 +357,6 @@ impl Error {
         };
         Self::NoNativeXdp { name, why }
     }
-}
-
-/// Returns the option that a command for these pins needs.
-fn option(pins: &Path) -> String {
-    if pins == Path::new(PINS) { String::new() } else { format!("--pins {} ", pins.display()) }
 }
 
 /// Returns the words of [`Error::Locked`] about a holder that does nothing.

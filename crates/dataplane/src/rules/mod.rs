@@ -8,6 +8,7 @@ pub mod costs;
 pub mod expiry;
 pub mod filter;
 pub mod list;
+pub mod overlap;
 pub mod owners;
 pub mod policies;
 pub mod repair;

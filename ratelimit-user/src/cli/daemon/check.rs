@@ -10,7 +10,7 @@ use anyhow::Result;
 use ratelimit_base::{
     files::writers,
     tables::problem::{ConfigError, Problem},
-    text::{excerpt::escaped, feed::Bad},
+    text::{excerpt::escaped, feed::Bad, pasted},
 };
 use ratelimit_common::maps::control::IPV6_PREFIX_DEFAULT;
 use ratelimit_daemon::{
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
                 warnings.extend(not_applied(&config)?);
             }
             for warning in &warnings {
-                writeln!(io::stderr(), "ratelimit: warning: {file}: {}", escaped(warning))?;
+                writeln!(io::stderr(), "ratelimit: warning: {file}: {}", pasted::text(&escaped(warning)))?;
             }
             let lists = of_lists(&config);
             let checked = Checked { file, problems: Vec::new(), lists, skipped, serve, warnings, host };

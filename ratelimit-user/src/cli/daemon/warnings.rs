@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use ratelimit_base::{text::excerpt::escaped, unix_group::Group};
 use ratelimit_daemon::{
-    config::{Config, Interface, Planned},
+    config::{Config, Interface, Planned, outranked},
     limit::short_burst,
 };
 use ratelimit_dataplane::attach::attachment::Mode;
@@ -22,6 +22,7 @@ pub(super) fn of(config: &Config, now: SystemTime) -> Vec<String> {
     ];
     let of_bursts = short_bursts(config);
     let warnings = ended(config, now).into_iter().chain(groups.into_iter().filter_map(without_group)).chain(of_bursts);
+    let warnings = warnings.chain(outranked::lines(&config.rules));
     warnings.map(|warning| escaped(&warning)).collect()
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct How {
     #[command(flatten)]
     pub(super) rates: Rates,
     /// End the list after this time: 90s, 10m, 2h, 7d
-    #[arg(long = "for", value_name = "DURATION", value_parser = units::duration, help_heading = OPTIONS)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = units::lifetime, help_heading = OPTIONS)]
     pub(super) life: Option<Duration>,
     /// Change nothing if a line cannot be used
     #[arg(long, help_heading = OPTIONS)]

@@ -4,12 +4,11 @@ use std::{
     fs::File,
     io::{self, BufReader, Write},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use ratelimit_base::text::{feed, units};
-use ratelimit_common::rules::rule::{COMMAND, CONFIG, CROWDSEC, FLEET, NEVER};
+use ratelimit_common::rules::rule::{COMMAND, CONFIG, CROWDSEC, FLEET};
 use ratelimit_daemon::ssh;
 use ratelimit_dataplane::{
     Instance,
@@ -19,12 +18,11 @@ use ratelimit_dataplane::{
         entries::{self, Entries},
         listing,
     },
-    rules::target::Sources,
+    rules::{batch, target::Sources},
     spared::{
         renew,
         unapplied::{self, Found},
     },
-    sys::host,
 };
 use serde::Serialize;
 
@@ -36,7 +34,10 @@ use crate::cli::{
         list_row::Row,
         output::{Output, count},
     },
-    rules::lines,
+    rules::{
+        change::{ENDLESS, is_endless},
+        lines,
+    },
 };
 
 /// The most entries that are named as not applied to what this host spares.
@@ -83,12 +84,11 @@ pub(super) fn run(name: &str, from: &From<'_>, how: &How, pins: &Path, output: O
     if entries.is_empty() {
         bail!("{}", empty(from, name, pins));
     }
-    let end = |life: Duration| host::now().saturating_add(u64::try_from(life.as_nanos()).unwrap_or(NEVER));
     let list = RequestedList {
         name: name.to_owned(),
         entries,
         action,
-        expires: life.map_or(NEVER, end),
+        expires: batch::change::end(life),
         origin: COMMAND,
         file: match from {
             From::File(file) => regular(file),
@@ -116,6 +116,7 @@ pub(super) fn run(name: &str, from: &From<'_>, how: &How, pins: &Path, output: O
     output.print(&set, |out| {
         let had_end = set.replaced.as_ref().is_some_and(|row| row.expires_in_seconds.is_some());
         let life = match life {
+            Some(life) if is_endless(life) => ENDLESS.to_owned(),
             Some(life) => format!(", ends in {}", units::write_duration(life)),
             None if had_end => ", no longer ends".to_owned(),
             None => String::new(),

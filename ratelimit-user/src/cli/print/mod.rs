@@ -3,6 +3,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod hint;
+pub(crate) mod in_shadow;
 pub(crate) mod list_row;
 pub(crate) mod output;
 pub(crate) mod policy_row;

@@ -3,12 +3,15 @@
 use std::{
     fmt::Display,
     io::{self, BufWriter, Write},
-    slice,
+    mem, slice,
     time::Duration,
 };
 
 use anyhow::Result;
-use ratelimit_base::{notify::journal::takes_line, text::units};
+use ratelimit_base::{
+    notify::journal::takes_line,
+    text::{pasted, units},
+};
 use ratelimit_common::rules::rule::{APPLICATION, BANNED, COMMAND, CONFIG, CROWDSEC, FILLED, FLEET, SSH};
 use ratelimit_daemon::{limit::write, ssh};
 use ratelimit_dataplane::{
@@ -40,7 +43,7 @@ impl Output {
         let printed = if takes_line(&io::stdout()) { print() } else { signals::let_through(print) };
         printed.map_err(Unprinted)?;
         if let Some(fate) = ssh::shut_out() {
-            writeln!(io::stderr(), "ratelimit: warning: {fate}")?;
+            writeln!(io::stderr(), "ratelimit: warning: {}", pasted::text(fate))?;
         }
         Ok(())
     }
@@ -58,9 +61,17 @@ fn write<T: Serialize>(
 ) -> io::Result<()> {
     let allowed_ssh = ssh::allowed();
     match allowed_ssh {
-        None if is_json => serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?,
+        None if is_json && !pasted::is_elsewhere() => {
+            serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?;
+        }
+        None if is_json => {
+            let mut value = serde_json::to_value(value)?;
+            name_place(&mut value);
+            serde_json::to_writer(&mut *out, &value).map_err(io::Error::from)?;
+        }
         Some(peer) if is_json => {
             let mut value = serde_json::to_value(value)?;
+            name_place(&mut value);
             let each = match &mut value {
                 Value::Array(all) => all.as_mut_slice(),
                 one => slice::from_mut(one),
@@ -70,14 +81,67 @@ fn write<T: Serialize>(
             }
             serde_json::to_writer(&mut *out, &value).map_err(io::Error::from)?;
         }
+        _ if pasted::is_elsewhere() => {
+            let mut lines = Lines { out: &mut *out, line: Vec::new() };
+            text(&mut lines)?;
+            lines.end()?;
+        }
         _ => text(out)?,
     }
     match allowed_ssh {
         _ if is_json => writeln!(out)?,
-        Some(peer) => writeln!(out, "{}", allowed_line(&peer))?,
+        Some(peer) => writeln!(out, "{}", pasted::text(&allowed_line(&peer)))?,
         None => {}
     }
     out.flush()
+}
+
+/// The key of what others have written, which no output changes.
+const OF_OTHERS: &str = "comment";
+
+/// Has the commands in a value name the place that they are about.
+fn name_place(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = pasted::text(text).into_owned(),
+        Value::Array(all) => all.iter_mut().for_each(name_place),
+        Value::Object(all) => {
+            all.iter_mut().filter(|(key, _)| *key != OF_OTHERS).for_each(|(_, value)| name_place(value));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Writes lines whose commands name the place that they are about.
+struct Lines<W> {
+    out: W,
+    /// The line that has begun.
+    line: Vec<u8>,
+}
+
+impl<W: Write> Lines<W> {
+    fn end(&mut self) -> io::Result<()> {
+        let line = mem::take(&mut self.line);
+        match str::from_utf8(&line) {
+            Ok(text) => self.out.write_all(pasted::text(text).as_bytes()),
+            Err(_) => self.out.write_all(&line),
+        }
+    }
+}
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                self.end()?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 impl Output {

@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::cli::{
     print::{
         hint,
+        in_shadow::InShadow,
         output::{Output, allowed_line},
         policy_row::PolicyRow,
     },
@@ -71,6 +72,8 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
     let is_shadow = instance.settings()?.shadow;
     let is_on_alone = about.settings.requests_shadow() && !is_shadow;
     let answers = hint::lost_answers(instance, about.named)?;
+    let ends_shadow = about.settings.ends_shadow();
+    let in_shadow = if ends_shadow { Some(InShadow::read(&instance.tables)?) } else { None };
     let is_elastic = instance.tables.control()?.features & FEATURE_ELASTIC != 0;
     let has_no_capacity = is_elastic && !capacities::is_any(&instance.tables)?;
     let largest = LazyCell::new(|| hint::largest_frame(instance));
@@ -120,6 +123,9 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
         }
         for line in about.settings.lines(if is_on_alone { about.named } else { &[] }) {
             writeln!(out, "{line}")?;
+        }
+        if let Some(limits) = &in_shadow {
+            limits.write(out)?;
         }
         if is_shadow && !about.settings.requests_shadow() {
             writeln!(out, "shadow mode: every packet passes (to enforce: `ratelimit set --shadow off`)")?;

@@ -15,7 +15,7 @@ use ratelimit_dataplane::{
 };
 use serde::Serialize;
 
-use crate::cli::print::{answer::Answer, hint, output::Output};
+use crate::cli::print::{answer::Answer, hint, in_shadow::InShadow, output::Output};
 
 // Here, no interface can follow `--shadow`, so its value may be a word of its own.
 #[derive(Debug, clap::Args)]
@@ -59,9 +59,16 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let starts_answers = requested.prove_tcp == Some(true);
     let lost = if starts_answers { hint::lost_answers(&instance, &attached)? } else { Vec::new() };
     let is_nothing = changed.changed.is_empty() && changed.interfaces.is_empty();
+    let in_shadow = if requested.shadow == Some(false) { Some(InShadow::read(&instance.tables)?) } else { None };
     output.print(&changed, |out| {
         for line in arguments.settings.lines(&arguments.interface).into_iter().chain(lost) {
             writeln!(out, "{line}")?;
+        }
+        if let Some(limits) = &in_shadow {
+            limits.write(out)?;
+            if attached.is_empty() {
+                writeln!(out, "  not attached to any interface: they are enforced after the next `ratelimit attach`")?;
+            }
         }
         if is_nothing {
             return writeln!(out, "nothing has changed: this was in force already");

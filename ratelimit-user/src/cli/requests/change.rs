@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::{
     call::{Answered, Call},
     keys::RuleOptions,
-    read::{Row, differences, path, rule},
+    read::{Found, Row, differences, find, path},
 };
 use crate::cli::print::{answer::Answer, output::Output};
 
@@ -50,9 +50,13 @@ pub(super) fn set(
     is_dry: bool,
     output: Output,
 ) -> Result<Answer> {
-    let before = rule(server, name)?;
+    let (before, left_out) = match find(server, name)? {
+        Found::Rule(row) => (Some(row), None),
+        Found::LeftOut(version) => (None, Some(version)),
+        Found::Nothing => (None, None),
+    };
     let (old_version, old) = before.as_ref().map(|row| (row.version, &row.rule)).unzip();
-    let old_version = old_version.flatten();
+    let old_version = old_version.flatten().or(left_out);
     let keys = &options.keys(name, old)?;
     let body = serde_json::to_string(keys)?;
     let made = |call: Call<'_>| {
@@ -102,10 +106,12 @@ pub(super) fn delete(server: &Server, name: &str, pinned: Option<u64>, output: O
         output.print(&deleted, |out| writeln!(out, "{message}"))?;
         Ok(Answer::Negative)
     };
-    let version = match (pinned, rule(server, name)?) {
-        (_, None) => return absent(),
-        (Some(version), _) | (None, Some(Row { version: Some(version), .. })) => version,
-        (None, Some(_)) => bail!("{} is a rule of the file of the server: delete it there", escaped(name)),
+    let version = match (pinned, find(server, name)?) {
+        (_, Found::Nothing) => return absent(),
+        (Some(version), _) | (None, Found::LeftOut(version) | Found::Rule(Row { version: Some(version), .. })) => {
+            version
+        }
+        (None, Found::Rule(_)) => bail!("{} is a rule of the file of the server: delete it there", escaped(name)),
     };
     let condition = Some(condition(Some(version)));
     let answer = Call { method: Method::DELETE, path: path(name), condition, body: "" }.make(server)?;

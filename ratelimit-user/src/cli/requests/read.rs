@@ -63,14 +63,22 @@ pub(super) fn path(name: &str) -> String {
     path
 }
 
-/// Returns a rule. None if there is none.
-pub(super) fn rule(server: &Server, name: &str) -> Result<Option<Row>> {
+/// What a server has under a name.
+pub(super) enum Found {
+    Rule(Row),
+    /// A rule of this version that does not fit the server, which leaves it out.
+    LeftOut(u64),
+    Nothing,
+}
+
+/// Returns what a server has under a name.
+pub(super) fn find(server: &Server, name: &str) -> Result<Found> {
     let answer = Call::get(path(name)).make(server)?;
     if answer.status == StatusCode::NOT_FOUND {
-        return Ok(None);
+        return Ok(answer.version.map_or(Found::Nothing, Found::LeftOut));
     }
     let rule = serde_json::from_value(answer.body).context("the answer has no rule")?;
-    Ok(Some(Row { name: name.to_owned(), version: answer.version, rule }))
+    Ok(Found::Rule(Row { name: name.to_owned(), version: answer.version, rule }))
 }
 
 pub(super) fn list(server: &Server, output: Output) -> Result<Answer> {
@@ -84,8 +92,12 @@ pub(super) fn list(server: &Server, output: Output) -> Result<Answer> {
 }
 
 pub(super) fn get(server: &Server, name: &str, output: Output) -> Result<Answer> {
-    let Some(row) = rule(server, name)? else {
-        anyhow::bail!("there is no rule {}", escaped(name));
+    let row = match find(server, name)? {
+        Found::Rule(row) => row,
+        Found::LeftOut(version) => {
+            anyhow::bail!("{} is left out by this server, as its log says: version {version}", escaped(name));
+        }
+        Found::Nothing => anyhow::bail!("there is no rule {}", escaped(name)),
     };
     output.print(&row, |out| {
         let name_shown = escaped(name);

@@ -27,6 +27,7 @@ use ratelimit_dataplane::{
     rules::{
         batch,
         list::{self, Listed, around},
+        overlap::{self, Overlap},
         owners::Sharing,
         spec::RuleSpec,
         target::{Sources, Target},
@@ -152,7 +153,8 @@ pub(crate) fn print<R: Serialize>(
     let burst = |rule: &Listed| hint::short_burst(&rule.spec.policy, &largest).map(|hint| format!("  {hint}"));
     let hints = |rule: &Listed| {
         let burst = burst(rule).into_iter().collect();
-        Ok([around(instance, rule)?, exceptions(instance, rule)?, spared(rule, &places), burst].concat())
+        let others = [around(instance, rule)?, exceptions(instance, rule)?, other_services(instance, rule)?];
+        Ok([others.concat(), spared(rule, &places), burst].concat())
     };
     let hints = set.iter().map(|set| hints(&set.rule)).collect::<Result<Vec<_>>>()?;
     let is_attached = !instance.attachments.is_empty();
@@ -252,14 +254,17 @@ pub(crate) fn before(rule: &Listed, after: &RuleSpec) -> String {
 /// Returns when a rule expires, for the end of a line.
 pub(crate) fn expiry_text(life: Option<Duration>) -> String {
     let text = |life| match is_endless(life) {
-        true => ", without an end: --for is longer than 584 years".to_owned(),
+        true => ENDLESS.to_owned(),
         false => format!(", expires in {}", units::write_duration(life)),
     };
     life.map_or_else(String::new, text)
 }
 
+/// Said of a time that is too long to be counted, for the end of a line.
+pub(crate) const ENDLESS: &str = ", without an end: --for is longer than 584 years";
+
 /// Returns whether a rule that lasts so long has no end.
-fn is_endless(life: Duration) -> bool {
+pub(crate) fn is_endless(life: Duration) -> bool {
     batch::change::end(Some(life)) == NEVER
 }
 
@@ -318,6 +323,36 @@ fn exceptions(instance: &Instance, rule: &Listed) -> Result<Vec<String>> {
     let more =
         Some(inside.count()).filter(|more| *more > 0).map(|more| format!("  and not to {more} more narrower rules"));
     Ok(named.into_iter().chain(more).collect())
+}
+
+/// Returns what the rule and rules for other services with the same packets do to each other. Of rules for all services of
+/// a prefix, [`exceptions`] has those inside.
+pub(crate) fn other_services(instance: &Instance, rule: &Listed) -> Result<Vec<String>> {
+    let [mut outranked, mut outranks] = [Vec::new(), Vec::new()];
+    let is_said = rule.target.service == Service::Any && rule.target.sources != Sources::Default;
+    for other in around::meeting(&instance.tables, rule.target)? {
+        let is_new = overlap::cross(rule.target.service, other.target.service);
+        let (target, words) = (other.target, write::spec(&other.spec));
+        match overlap::overlap((rule.target, &rule.spec), (target, &other.spec)) {
+            Overlap::Outranked if is_said && overlap::is_within(target.sources, rule.target.sources) => {}
+            Overlap::Outranked if is_new => {
+                outranked.push(format!("  does not apply to new connections: {target} has {words}"));
+            }
+            Overlap::Outranked => outranked.push(format!("  does not apply to {target}: {words}")),
+            Overlap::Outranks if is_new => {
+                outranks.push(format!("  applies to new connections in place of {target}: {words}"));
+            }
+            Overlap::Outranks => outranks.push(format!("  applies in place of {target}: {words}")),
+            Overlap::None => {}
+        }
+    }
+    let first = |mut lines: Vec<String>, what: &str| {
+        let more = lines.len().saturating_sub(NARROWER);
+        lines.truncate(NARROWER);
+        lines.extend((more > 0).then(|| format!("  {what} {more} more rules")));
+        lines
+    };
+    Ok([first(outranked, "and not to"), first(outranks, "and in place of")].concat())
 }
 
 /// Returns the other rules of the same sources, for the end of a line that says that a rule is missing. `found` is the

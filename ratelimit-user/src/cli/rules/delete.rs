@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use ratelimit_base::text::units;
 use ratelimit_common::rules::rule::{CONFIG, CROWDSEC, FLEET};
-use ratelimit_daemon::{edits::deletion::deletion, ssh};
+use ratelimit_daemon::{edits::deletion::deletion, limit::write, ssh};
 use ratelimit_dataplane::{
     Instance,
     lists::listing,
@@ -14,6 +14,7 @@ use ratelimit_dataplane::{
         list::{self, around},
         target::{Sources, Target},
     },
+    tables::open::Tables,
 };
 use serde::Serialize;
 
@@ -56,6 +57,20 @@ fn of_others(instance: &Instance, target: Target) -> Result<String> {
     Ok(hint.unwrap_or_default())
 }
 
+/// Returns which rule of this kind around a target decides about it, for the end of a line.
+pub(super) fn covering(tables: &Tables, rules: &Rules<'_>, target: Target) -> Result<String> {
+    let filled = if rules.lifts_bans { around::filled_around(tables, target)? } else { None };
+    if let Some((whole, left)) = filled {
+        let left = units::write_duration(left);
+        return Ok(format!(
+            ": bans have filled {whole}, which is banned as a whole for {left} (`ratelimit deny del {whole}` ends that)"
+        ));
+    }
+    let around = around::narrowest_around(tables, target)?.filter(|rule| rules.meant(rule));
+    Ok(around
+        .map_or_else(String::new, |rule| format!(": {} covers it, which has {}", rule.target, write::spec(&rule.spec))))
+}
+
 /// Deletes the rule of each target, all or none. `done` says what has happened to it.
 pub(super) fn delete(
     rules: &Rules<'_>,
@@ -93,11 +108,7 @@ pub(super) fn delete(
             None => {
                 let others = other_rules(&instance, *target, found)?;
                 let listed = if rules.lifts_bans { of_others(&instance, *target)? } else { String::new() };
-                let whole = around::filled_around(&instance.tables, *target)?.map(|(whole, left)| {
-                    let left = units::write_duration(left);
-                    format!(": bans have filled {whole}, which is banned as a whole for {left} (`ratelimit deny del {whole}` ends that)")
-                });
-                let whole = whole.unwrap_or_default();
+                let whole = covering(&instance.tables, rules, *target)?;
                 let message = format!("{target} has no {}{others}{listed}{whole}", rules.name);
                 lines.push(message.clone());
                 rows.push(Deleted { deleted: None, message: Some(message), given: None });

@@ -24,8 +24,9 @@ use serde::Serialize;
 
 use super::{
     change::rules_text,
+    delete::covering,
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
-    lines::{self, Passed},
+    lines::{self, Passed, SHOWN},
 };
 use crate::cli::print::{
     answer::Answer,
@@ -101,12 +102,19 @@ pub(crate) fn delete(rules: &Rules<'_>, pins: &Path, output: Output) -> Result<A
         } else if rules.lifts_bans && has(&|rule| rule.origin == BANNED) {
             change.lifted.push(target);
         } else {
-            missing.push(Bad { line: *line, why: format!("{target} has no {}{}", rules.name, rules_text(same)) });
+            missing.push((
+                target,
+                Bad { line: *line, why: format!("{target} has no {}{}", rules.name, rules_text(same)) },
+            ));
         }
     }
-    missing.sort_unstable_by_key(|bad| bad.line);
+    missing.sort_unstable_by_key(|(_, bad)| bad.line);
     if !rules.if_exists {
-        lines::report(missing.iter())?;
+        // Only these are printed.
+        for (target, bad) in missing.iter_mut().take(SHOWN) {
+            bad.why += &covering(&instance.tables, rules, *target)?;
+        }
+        lines::report(missing.iter().map(|(_, bad)| bad))?;
     }
     if !missing.is_empty() && !rules.skip_bad && !rules.if_exists {
         let lines = count(prefixes.len(), "line");

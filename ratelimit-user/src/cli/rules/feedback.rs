@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
+use ratelimit_base::text::pasted;
 
 use super::change::missing;
 use crate::cli::print::{
@@ -22,7 +23,7 @@ pub(super) fn nothing(output: Output, message: &str) -> Result<Answer> {
     if output.json {
         return missing(output, &[message.to_owned()], false, false);
     }
-    writeln!(io::stderr(), "ratelimit: {message}")?;
+    writeln!(io::stderr(), "ratelimit: {}", pasted::text(message))?;
     Ok(Answer::Negative)
 }
 

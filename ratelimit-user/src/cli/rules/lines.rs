@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Write as _};
 use anyhow::{Result, anyhow, bail};
 use ratelimit_base::text::{
     feed::{self, Bad, Feed, Purpose},
+    pasted,
     prefix::Prefix,
 };
 
@@ -53,7 +54,7 @@ pub(crate) fn report_in<'b>(file: &str, mut bad: impl Iterator<Item = &'b Bad>) 
     let mut err = io::stderr().lock();
     let colon = if file.is_empty() { "" } else { ": " };
     for Bad { line, why } in bad.by_ref().take(SHOWN) {
-        writeln!(err, "ratelimit: {file}{colon}line {line}: {why}")?;
+        writeln!(err, "ratelimit: {file}{colon}line {line}: {}", pasted::text(why))?;
     }
     match bad.count() {
         0 => {}

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::Result;
-use ratelimit_base::text::prefix::Prefix;
+use ratelimit_base::text::{pasted, prefix::Prefix};
 use ratelimit_common::{
     maps::control::{FEATURE_PROVE_TCP, FEATURE_SHADOW},
     reason::Reason,
@@ -24,7 +24,10 @@ use ratelimit_dataplane::{
 
 use super::followed::{By, Followed, Sources};
 use crate::cli::{
-    print::source_row::{Describe, Row as SourceRow},
+    print::{
+        in_shadow,
+        source_row::{Describe, Row as SourceRow},
+    },
     show::status::{
         diagnosis::{self, Facts, Worst},
         rules::{DefaultLimit, Rules},
@@ -120,10 +123,12 @@ impl<'a> Reader<'a> {
             matches!(reason, Reason::NotAdmitted | Reason::OverUnknown | Reason::SynCookie)
         };
         let is_in_shadow = control.features & FEATURE_SHADOW != 0;
+        let worst: Vec<Worst<'_>> = rows.iter().map(Worst::of).collect();
         let facts = Facts {
             is_attached: attachments.iter().any(|attachment| !attachment.is_gone),
             has_rules: self.has_rules(tables, control.generation)? || unknown.is_some(),
             is_in_shadow,
+            has_limits_in_shadow: in_shadow::may_be(tables)?,
             now,
             sources: found.of_all(found.tracked),
             seen_once: found.of_all(found.seen_once),
@@ -135,7 +140,8 @@ impl<'a> Reader<'a> {
                 .filter(|(reason, _)| *reason == Reason::OverUnknown)
                 .map(|(_, rate)| rate)
                 .sum(),
-            worst: rows.iter().map(Worst::of).collect(),
+            deny: Worst::deny(&worst, tables)?,
+            worst,
         };
         let sources: Vec<Row> = rows.iter().zip(&followed).map(|(row, followed)| of_source(row, followed)).collect();
         let is_all = found.part >= 1.0 && followed.len() >= found.tracked;
@@ -150,7 +156,7 @@ impl<'a> Reader<'a> {
             interfaces: interfaces(&attachments, is_in_shadow),
             now,
             sources: (facts.sources, found.part < 1.0),
-            diagnosis: diagnosis::of(&facts),
+            diagnosis: pasted::text(&diagnosis::of(&facts)).into_owned(),
             rows,
         })
     }

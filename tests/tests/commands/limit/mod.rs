@@ -6,6 +6,7 @@ mod comments;
 mod covered;
 pub(crate) mod features;
 mod kept;
+mod outranked;
 mod over_limit;
 mod policy_names;
 mod ranges;

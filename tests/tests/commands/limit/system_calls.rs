@@ -6,7 +6,7 @@ use ratelimit_tests::{Daemon, Folder, Ratelimit, Sandbox};
 
 /// The most system calls of one change, with those that start and end the process, that list the sessions of logind, that
 /// list addresses, routes and name servers, and that record the change for `events`.
-const MOST: usize = 310;
+const MOST: usize = 330;
 
 /// Parents that a command searches for an SSH session within that number. The test may run deeper.
 const PARENTS: usize = 8;

@@ -189,3 +189,19 @@ fn an_allowed_address_in_a_list_stays_allowed() {
     assert_eq!(ratelimit.json("allow list"), allows);
     ratelimit.ok("detach --all");
 }
+
+#[test]
+fn a_list_that_lasts_longer_than_can_be_counted_has_no_end_as_a_rule_has() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    for life in ["18446744074", "999999999d", "99999999999999999999999999999"] {
+        let text = ratelimit.ok_with(&format!("list set evil - --for {life}"), "10.9.0.66\n");
+        assert!(text.starts_with("evil: deny, 1 entry, without an end: --for is longer than 584 years"), "{text}");
+        assert_eq!(ratelimit.json("list show evil")["expires_in_seconds"], json!(null));
+        assert_eq!(dropped(&sandbox, &ratelimit, [10, 9, 0, 66]), 10, "{life}");
+    }
+    let text = ratelimit.ok_with("list set evil - --for 200000d", "10.9.0.66\n");
+    assert!(!text.contains("584"), "{text}");
+    ratelimit.ok("detach --all");
+}

@@ -286,3 +286,30 @@ fn deleting_a_list_of_allows_that_protects_an_ssh_session_requires_force() {
     assert_eq!(rules(&ratelimit), ["deny list 10.9.0.0/24 any"]);
     ratelimit.ok("detach --all");
 }
+
+#[test]
+fn a_line_whose_rule_was_merged_into_another_names_the_rule_that_covers_it() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    ratelimit.ok_with("deny add -", "10.9.0.0/24\n10.9.0.66\n");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 3);
+    assert_eq!(ratelimit.json("status")["reasons"]["denied"]["packets"], 3);
+    let output = ratelimit.run_with("deny del -", "10.9.0.66\n10.7.0.1\n");
+    let lines: Vec<_> = output.stderr.lines().collect();
+    let covered = "ratelimit: line 1: 10.9.0.66 has no rule deny: 10.9.0.0/24 covers it, which has deny";
+    assert_eq!(
+        (output.status, lines[..2].to_vec()),
+        (1, vec![covered, "ratelimit: line 2: 10.7.0.1 has no rule deny"])
+    );
+    assert_eq!(
+        ratelimit.run("deny del 10.9.0.66").stdout,
+        format!("{}\n", covered.trim_start_matches("ratelimit: line 1: "))
+    );
+    // A rule of another kind does not cover it.
+    assert_eq!(ratelimit.run("allow del 10.9.0.66").stdout, "10.9.0.66 has no rule allow\n");
+    ratelimit.ok("deny del 10.9.0.0/24");
+    Flood::of(Frame::udp([10, 9, 0, 66], 9)).send(&sandbox, 3);
+    assert_eq!(ratelimit.json("status")["reasons"]["denied"]["packets"], 3);
+    ratelimit.ok("detach --all");
+}

@@ -19,16 +19,16 @@ fn a_reload_names_what_it_has_added_and_deleted_the_defaults_first() {
     let rules = |numbers: std::ops::Range<u32>| -> String {
         numbers.map(|number| format!("[[rule]]\nsource = \"10.0.0.{number}\"\npackets = \"{number}/s\"\n")).collect()
     };
-    let default = "[default]\npackets = \"10/d\"\n[service.\"udp/53\"]\npackets = \"20/s\"\n";
+    let default = "[default]\npackets = \"10/d\"\n[service.\"udp/53\"]\npackets = \"20/d\"\n";
     let eth0 = "interfaces = [\"eth0\"]\n";
     folder.write(&format!("{eth0}{default}{}", rules(1..3)));
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     assert!(daemon.line().ends_with("rules: 4 set, 0 deleted, 0 unchanged; attached to eth0"));
     for (text, expected) in [
-        (rules(1..3), "0 set, 2 deleted, 2 unchanged; deleted default (was 10/d), default udp/53 (was 20/s)"),
+        (rules(1..3), "0 set, 2 deleted, 2 unchanged; deleted default (was 10/d), default udp/53 (was 20/d)"),
         (
             format!("{default}{}", rules(2..9)),
-            "8 set, 1 deleted, 1 unchanged; added default (10/d), default udp/53 (20/s), 10.0.0.3 (3/s), 10.0.0.4 (4/s), \
+            "8 set, 1 deleted, 1 unchanged; added default (10/d), default udp/53 (20/d), 10.0.0.3 (3/s), 10.0.0.4 (4/s), \
              10.0.0.5 (5/s) and 3 more; deleted 10.0.0.1 (was 1/s)",
         ),
         (
@@ -46,7 +46,7 @@ fn a_reload_names_what_it_has_added_and_deleted_the_defaults_first() {
     folder.write("interfaces = []\n");
     let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
     let line = daemon.line();
-    let deleted = "deleted default (was 11/d), default udp/53 (was 20/s), 10.0.0.8 (was 8/s)";
+    let deleted = "deleted default (was 11/d), default udp/53 (was 20/d), 10.0.0.8 (was 8/s)";
     assert!(line.ends_with(&format!("0 set, 3 deleted, 0 unchanged; {deleted}; detached from eth0")), "{line}");
     daemon.end();
     ratelimit.ok("detach --all");

@@ -67,6 +67,8 @@ pub struct Applied {
     pub spared: Vec<String>,
     /// What of the lists and denies is not applied to this host's own network, in words.
     pub unapplied: Vec<String>,
+    /// Limits of the file that outrank lower ones, in words.
+    pub outranked: Vec<String>,
     /// Addresses of SSH sessions that were allowed.
     pub allowed_ssh: Vec<String>,
     /// Files that other users may change: the file, and those that it names.

@@ -49,6 +49,7 @@ pub(super) fn text(applied: &Applied) -> String {
     parts.extend(applied.unusable_lists.iter().map(UnusableList::to_string));
     parts.extend(applied.spared.iter().cloned());
     parts.extend(applied.unapplied.iter().cloned());
+    parts.extend(applied.outranked.iter().cloned());
     parts.extend(applied.settings.iter().map(Difference::to_string));
     if !applied.attached.is_empty() {
         parts.push(format!("attached to {}", applied.attached.join(", ")));

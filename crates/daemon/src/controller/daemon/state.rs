@@ -34,7 +34,7 @@ use super::{
     saver::load,
 };
 use crate::{
-    config::{self, RequestTables, listed::Listed},
+    config::{self, RequestTables, listed::Listed, outranked},
     controller::{
         change::{
             again::{can_succeed_now, is_locked},
@@ -163,6 +163,7 @@ impl Daemon {
             Err(error) if can_succeed_now(&error, &config) => apply()?,
             applied => applied?,
         };
+        applied.outranked = outranked::lines(&config.rules);
         applied.fleet = fleet_change(self.in_force.fleet.as_ref(), config.fleet.as_ref()).filter(|_| !is_first);
         applied.changeable = writers::warnings(&config.files);
         self.state = state;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_base::text::{prefix::Prefix, service::ServiceName};
+use ratelimit_base::text::{pasted, prefix::Prefix, service::ServiceName};
 use ratelimit_common::{
     buckets::bucket::Bucket,
     identity::source::Source,
@@ -74,7 +74,7 @@ impl Reader {
                 Ok(question) => reader.answer(&question).or_else(|_| reader.answer(&question)),
                 Err(error) => Err(error.into()),
             };
-            let answer = answer.unwrap_or_else(|error| Answer::Failed(error.to_string()));
+            let answer = answer.unwrap_or_else(|error| Answer::Failed(pasted::text(&error.to_string()).into_owned()));
             // The reader may have closed the connection.
             let _ = send.send(serde_json::to_vec(&answer).ok());
             // The pause limits permanent questions to half a CPU.

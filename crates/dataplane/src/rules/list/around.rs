@@ -16,11 +16,12 @@ use ratelimit_common::{
     },
 };
 
-use super::{Listed, Specs, default, listed, of_entries};
+use super::{Listed, Specs, default, default_of, list, listed, of_entries};
 use crate::{
     Error,
     rules::{
         comments::{self, Comments},
+        overlap,
         rule_key::Place,
         services::Services,
         target::{Sources, Target},
@@ -63,6 +64,18 @@ pub fn filled_around(tables: &Tables, target: Target) -> Result<Option<(Prefix, 
     Ok(found)
 }
 
+/// Returns the narrowest unexpired rule for the same service around a target.
+pub fn narrowest_around(tables: &Tables, target: Target) -> Result<Option<Listed>, Error> {
+    let Sources::Prefix(prefix) = target.sources else { return Ok(None) };
+    let Some(class) = Services::read(tables)?.class(target.service) else { return Ok(None) };
+    let (source, mut found) = (prefix.source(), None);
+    each_around(tables, &source, class, prefix.bits().checked_sub(1), |rule| {
+        found = Some(Prefix::of(&source.shortened(rule.prefix), rule.prefix));
+        false
+    })?;
+    found.map_or(Ok(None), |around| super::get(tables, Target::prefix(around).of(target.service)))
+}
+
 /// Calls `found` with each unexpired rule in the trie around a source, the longest prefix first. `longest` is the most
 /// bits of a prefix. Stops when `found` returns false.
 fn each_around(
@@ -97,6 +110,35 @@ pub fn inside(tables: &Tables, target: Target) -> Result<Vec<Listed>, Error> {
     let mut inside = of_entries(tables, entries)?;
     inside.retain(|rule| rule.target != target);
     Ok(inside)
+}
+
+/// Returns the rules for other services with packets of a target: all for the same or for narrower sources, and for each
+/// service the one that applies to the sources otherwise. Of the default, only what it does not give way to anyway.
+pub fn meeting(tables: &Tables, target: Target) -> Result<Vec<Listed>, Error> {
+    let services = Services::read(tables)?;
+    let is_default = target.sources == Sources::Default;
+    let mut found = match (services.is_empty(), target.service) {
+        (true, _) => return Ok(Vec::new()),
+        (false, Service::Any) if is_default => Vec::new(),
+        (false, _) if is_default => {
+            list(tables)?.into_iter().filter(|rule| rule.target.sources != Sources::Default).collect()
+        }
+        (false, _) => inside(tables, target)?,
+    };
+    for class in [ANY].into_iter().chain(services.iter().map(|(_, class)| class)) {
+        found.extend(match target.sources {
+            Sources::Default => default_of(tables, class)?,
+            Sources::Prefix(prefix) => {
+                let is_around = |rule: &Listed| match rule.target.sources {
+                    Sources::Default => true,
+                    Sources::Prefix(of) => !prefix.contains(&of),
+                };
+                around(tables, &prefix.source(), class)?.into_iter().find(is_around)
+            }
+        });
+    }
+    found.retain(|rule| overlap::meet(rule.target.service, target.service));
+    Ok(found)
 }
 
 /// Returns whether a source has an unexpired rule of its class whose prefix has at least so many bits.

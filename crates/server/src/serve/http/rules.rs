@@ -160,8 +160,13 @@ async fn one(State(api): State<Api>, Path(name): Path<String>, call: Request) ->
 fn read(api: &Api, name: &str, headers: &HeaderMap) -> Result<Response, Refusal> {
     guard::allow(&api.service, headers, Need::Read(name))?;
     let in_force = api.book.in_force();
-    let (version, keys) = in_force.get(name).ok_or_else(|| Box::new(refused(&RuleError::Absent(name.to_owned()))))?;
-    Ok((tag(version), Json(keys)).into_response())
+    match in_force.get(name) {
+        Some((version, keys)) => Ok((tag(version), Json(keys)).into_response()),
+        // Whoever deletes or replaces a rule that is left out needs its version.
+        None => Err(Box::new(
+            (tag(in_force.version_left_out(name)), refused(&RuleError::Absent(name.to_owned()))).into_response(),
+        )),
+    }
 }
 
 async fn put(api: Api, name: String, head: Parts, body: Body) -> Result<Response, Refusal> {

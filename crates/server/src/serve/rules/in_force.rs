@@ -264,6 +264,11 @@ impl InForce {
         self.get(name).or(left_out)
     }
 
+    /// Returns the version of a rule that is kept, but left out.
+    pub(in crate::serve) fn version_left_out(&self, name: &str) -> Option<u64> {
+        self.left_out.get(name).map(|(stored, _)| stored.version)
+    }
+
     /// Returns the names of the rules that are left out, each with the problem.
     pub(super) fn left_out(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.left_out.iter().map(|(name, (_, problem))| (&**name, &**problem))

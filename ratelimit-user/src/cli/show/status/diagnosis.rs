@@ -1,12 +1,14 @@
 //! One sentence or two that say what happens and what to do.
 
+use anyhow::Result;
 use ratelimit_base::text::{
     amount::{about, amount},
     units::PacketRate,
 };
 use ratelimit_common::limits::limit::{Rate, SECOND};
-use ratelimit_dataplane::readings::rates::Verdicts;
+use ratelimit_dataplane::{readings::rates::Verdicts, tables::open::Tables};
 
+use super::denied::Deny;
 use crate::cli::print::source_row::Row;
 
 /// Packets per second that are a flood if most of their sources were seen once.
@@ -23,6 +25,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) has_rules: bool,
     /// Whether the whole instance is in shadow.
     pub(crate) is_in_shadow: bool,
+    /// Whether a limit may have a shadow of its own.
+    pub(crate) has_limits_in_shadow: bool,
     /// Packets per second.
     pub(crate) now: Verdicts,
     /// Tracked sources.
@@ -39,6 +43,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) over_unknown: u64,
     /// The sources with the most refused packets per second.
     pub(crate) worst: Vec<Worst<'a>>,
+    /// What a deny of the first of them would do.
+    pub(crate) deny: Deny,
 }
 
 /// A source with refused packets.
@@ -52,6 +58,14 @@ pub(crate) struct Worst<'a> {
     is_estimate: bool,
     /// Whether a deny, a ban or a list refuses all its packets.
     is_denied: bool,
+}
+
+impl Worst<'_> {
+    /// Returns what a deny of the worst source would do.
+    pub(crate) fn deny(worst: &[Self], tables: &Tables) -> Result<Deny> {
+        let limited = worst_of(worst).filter(|worst| worst.rate > 0 && !worst.is_denied);
+        limited.map_or_else(|| Ok(Deny::default()), |worst| Deny::of(tables, worst.source))
+    }
 }
 
 impl<'a> Worst<'a> {
@@ -79,7 +93,7 @@ pub(crate) fn of(facts: &Facts<'_>) -> String {
     if over == 0 {
         return "No packet is over a limit now.".to_owned();
     }
-    let text = match facts.worst.iter().max_by_key(|worst| worst.rate) {
+    let text = match worst_of(&facts.worst) {
         Some(worst) if worst.rate * 2 > over => one(facts, worst),
         _ => {
             let has_denied = facts.worst.iter().any(|worst| worst.is_denied && worst.rate > 0);
@@ -100,11 +114,27 @@ fn one(facts: &Facts<'_>, worst: &Worst<'_>) -> String {
     }
     let text = format!("{source} sends {rate} packets/s{service} over its limit.");
     // In shadow, a deny would drop nothing either.
-    if is_mostly_shadow(facts) {
-        text
-    } else {
-        format!("{text} `ratelimit deny add {source} --for 10m` drops all its packets.")
+    if is_mostly_shadow(facts) { text } else { format!("{text} {}", deny(worst, &facts.deny)) }
+}
+
+/// Returns what a deny of the source would do, and the command.
+fn deny(Worst { source, service, .. }: &Worst<'_>, Deny { except, spared }: &Deny) -> String {
+    match (spared, except.as_slice()) {
+        (Some(place), _) => format!("No deny applies to {place}, which this host needs."),
+        (None, []) => format!("`ratelimit deny add {source} --for 10m` drops all its packets."),
+        (None, except) if except.iter().any(|except| except == service) => format!(
+            "It has a rule of its own for {service}. `ratelimit deny add {source} --service {service} --for 10m` drops these packets."
+        ),
+        (None, except) => format!(
+            "`ratelimit deny add {source} --for 10m` drops its packets, except those to {}, for which it has rules of its own.",
+            except.join(", ")
+        ),
     }
+}
+
+/// Returns the source with the most refused packets.
+fn worst_of<'a, 'b>(worst: &'b [Worst<'a>]) -> Option<&'b Worst<'a>> {
+    worst.iter().max_by_key(|worst| worst.rate)
 }
 
 /// Returns whether most refused packets pass in shadow.
@@ -147,7 +177,9 @@ fn with_shadow(facts: &Facts<'_>, text: String) -> String {
         (0, _) => {}
         (_, passing) => return format!("{text} {} packets/s of them pass in shadow.", amount(passing)),
     }
-    text + if facts.is_in_shadow {
+    text + if facts.is_in_shadow && facts.has_limits_in_shadow {
+        " In shadow mode these packets pass. `ratelimit set --shadow off` enforces the limits without `--over-limit shadow`, and names the others."
+    } else if facts.is_in_shadow {
         " In shadow mode these packets pass. `ratelimit set --shadow off` enforces the limits."
     } else {
         " These packets pass, because their interface or limit is in shadow."
@@ -213,6 +245,20 @@ mod tests {
             of(&facts),
             "192.0.2.1 sends 900 packets/s to udp/53 over its limit. `ratelimit deny add 192.0.2.1 --for 10m` drops all its packets."
         );
+        let with = |deny: Deny| of(&Facts { deny, ..facts.clone() });
+        let own = |service: &str| Deny { except: vec![service.to_owned()], spared: None };
+        let text = with(own("tcp/22"));
+        assert!(
+            text.ends_with("drops its packets, except those to tcp/22, for which it has rules of its own."),
+            "{text}"
+        );
+        let text = with(own("udp/53"));
+        assert!(
+            text.ends_with("`ratelimit deny add 192.0.2.1 --service udp/53 --for 10m` drops these packets."),
+            "{text}"
+        );
+        let text = with(Deny { spared: Some("192.0.2.1 (gateway)".to_owned()), ..Deny::default() });
+        assert!(text.ends_with(" No deny applies to 192.0.2.1 (gateway), which this host needs."), "{text}");
         let denied = Worst { is_denied: true, ..source("192.0.2.1", "any", 900) };
         let text = of(&Facts { worst: vec![denied], ..facts.clone() });
         assert_eq!(text, "192.0.2.1 sends 900 packets/s, which a deny, a ban or a list refuses.");
@@ -227,6 +273,8 @@ mod tests {
     fn shadow_mode_is_named_if_packets_pass_because_of_it() {
         let facts = Facts { is_in_shadow: true, now: packets(100, 0, 50), ..quiet() };
         assert!(of(&facts).ends_with("`ratelimit set --shadow off` enforces the limits."));
+        let with_own = of(&Facts { has_limits_in_shadow: true, ..facts.clone() });
+        assert!(with_own.ends_with("the limits without `--over-limit shadow`, and names the others."), "{with_own}");
         assert!(!of(&Facts { now: packets(100, 0, 0), ..facts.clone() }).contains("shadow"));
         let mixed = of(&Facts { now: packets(100, 40, 50), ..facts.clone() });
         assert!(mixed.ends_with(" 50 packets/s of them pass in shadow."), "{mixed}");

@@ -2,6 +2,7 @@
 
 mod activity;
 mod admission;
+mod denied;
 mod details;
 pub(crate) mod diagnosis;
 mod differences;

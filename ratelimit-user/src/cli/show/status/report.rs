@@ -34,7 +34,7 @@ use super::{
     spared::Spared,
     unknown::Unknown,
 };
-use crate::cli::print::{list_row::Row, output::Traffic, source_row};
+use crate::cli::print::{in_shadow, list_row::Row, output::Traffic, source_row};
 
 /// Changes when a field of any command's JSON is renamed or removed, or gets another meaning.
 pub(super) const SCHEMA: u32 = 1;
@@ -184,10 +184,12 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
     let Activity { now, refused, worst, found } = begun.end()?;
     let refused_as_new =
         |(reason, _): &&(Reason, u64)| matches!(reason, Reason::NotAdmitted | Reason::OverUnknown | Reason::SynCookie);
+    let named: Vec<Worst<'_>> = worst.iter().map(Worst::of).collect();
     let facts = Facts {
         is_attached: interfaces.iter().any(|interface| !interface.is_gone),
         has_rules: !default_limits.is_empty() || rules.any() || !lists.is_empty() || unknown.is_some(),
         is_in_shadow: shadow.everything,
+        has_limits_in_shadow: in_shadow::may_be(tables)?,
         now: now.per_second,
         sources: found.of_all(found.tracked),
         seen_once: found.of_all(found.seen_once),
@@ -195,7 +197,8 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         proves_tcp: is_on(FEATURE_PROVE_TCP),
         refused_as_new: refused.iter().filter(refused_as_new).map(|(_, rate)| rate).sum(),
         over_unknown: refused.iter().filter(|(reason, _)| *reason == Reason::OverUnknown).map(|(_, rate)| rate).sum(),
-        worst: worst.iter().map(Worst::of).collect(),
+        deny: Worst::deny(&named, tables)?,
+        worst: named,
     };
     Ok(Status {
         schema: SCHEMA,

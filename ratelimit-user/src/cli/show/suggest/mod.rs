@@ -25,7 +25,7 @@ use self::{
     proposal::Proposal,
     report::{Busiest, InForce, Limited, OfService, Percentiles, Report, Suggestion},
 };
-use crate::cli::print::{answer::Answer, output::Output, source_row::Describe};
+use crate::cli::print::{answer::Answer, in_shadow, output::Output, source_row::Describe};
 
 /// The most sources of a service that JSON names.
 const MOST_NAMED: usize = 1_000;
@@ -50,13 +50,14 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let observation = runtime.block_on(observe(pins, arguments.time))?;
     let view = View::open(pins)?;
-    let report = report(observation, arguments.percentile, view.tables())?;
+    let is_in_shadow = in_shadow::is_everything(view.tables(), pins)?;
+    let report = report(observation, arguments.percentile, view.tables(), is_in_shadow)?;
     let is_empty = report.services.is_empty();
     output.print(&report, |out| report.write(out))?;
     Ok(if is_empty { Answer::Negative } else { Answer::Done })
 }
 
-fn report(observation: Observation, percentile: u8, tables: &Tables) -> Result<Report> {
+fn report(observation: Observation, percentile: u8, tables: &Tables, is_in_shadow: bool) -> Result<Report> {
     let Observation { observed, time, not_admitted } = observation;
     let describe = Describe::with(tables)?;
     let mut by_service: BTreeMap<String, (ServiceName, Vec<(Source, Peak)>)> = BTreeMap::new();
@@ -64,20 +65,29 @@ fn report(observation: Observation, percentile: u8, tables: &Tables) -> Result<R
         let service = describe.service(&source);
         by_service.entry(service.to_string()).or_insert_with(|| (service, Vec::new())).1.push((source, peak));
     }
-    let of_service = |(service, peaks)| of_service(service, peaks, time, percentile, &describe, tables);
+    let how = How { time, percentile, is_in_shadow };
+    let of_service = |(service, peaks)| of_service(service, peaks, &how, &describe, tables);
     let services = by_service.into_values().map(of_service).collect::<Result<Vec<_>>>()?;
     let is_complete = observed.left_out == 0;
     Ok(Report { seconds: time.as_secs_f64(), percentile, services, not_admitted, is_complete })
 }
 
+/// What the proposals of all services have in common.
+struct How {
+    time: Duration,
+    percentile: u8,
+    /// Whether every packet passes now.
+    is_in_shadow: bool,
+}
+
 fn of_service(
     service: ServiceName,
     mut peaks: Vec<(Source, Peak)>,
-    time: Duration,
-    percentile: u8,
+    how: &How,
     describe: &Describe<'_>,
     tables: &Tables,
 ) -> Result<OfService> {
+    let How { time, percentile, is_in_shadow } = *how;
     let sources = peaks.len();
     // Forged addresses send one packet each. With many of them, the percentiles would be theirs.
     let seen_once = peaks.iter().filter(|(_, peak)| peak.is_of_one()).count();
@@ -115,7 +125,7 @@ fn of_service(
         hour: busiest.hour.is_some().then_some(peak.hour),
     });
     let would_limit = named.collect();
-    let in_force = InForce::of(default.as_ref().map(|rule| &rule.spec.policy));
+    let in_force = InForce::of(default.as_ref().map(|rule| &rule.spec.policy), is_in_shadow);
     let suggestion = Suggestion::new(service, proposal, in_force);
     Ok(OfService { suggestion, sources, seen_once, estimated, busiest, limited, would_limit })
 }

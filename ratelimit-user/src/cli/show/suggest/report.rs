@@ -6,6 +6,7 @@ use std::{
 };
 
 use ratelimit_base::text::{
+    pasted,
     service::ServiceName,
     units::{PacketRate, write_duration},
 };
@@ -13,13 +14,16 @@ use ratelimit_common::{
     identity::service::Service,
     limits::{
         limit::{Rate, SECOND},
-        policy::{LIMIT, Policy, SHADOW},
+        policy::{LIMIT, Policy},
     },
 };
 use serde::Serialize;
 
 use super::proposal::{Proposal, percentile};
-use crate::cli::print::output::{self, count};
+use crate::cli::print::{
+    in_shadow,
+    output::{self, count},
+};
 
 /// The number of sources that text names for each service.
 const SHOWN: usize = 10;
@@ -80,6 +84,10 @@ pub(super) struct Suggestion {
 pub(super) enum InForce {
     /// There is none, or it only counts.
     NothingEnforced,
+    /// Every packet passes, until the shadow of the whole instance ends.
+    InShadow,
+    /// The same, but it only counts then, too.
+    InOwnShadow,
     /// It drops or rejects packets.
     Enforced,
     /// It also bans sources.
@@ -87,10 +95,12 @@ pub(super) enum InForce {
 }
 
 impl InForce {
-    /// Reads the policy of the default.
-    pub(super) fn of(policy: Option<&Policy>) -> Self {
+    /// Reads the policy of the default. `is_in_shadow` tells whether every packet passes.
+    pub(super) fn of(policy: Option<&Policy>, is_in_shadow: bool) -> Self {
         match policy {
-            Some(policy) if policy.kind == LIMIT && policy.over_limit != SHADOW => {
+            Some(policy) if is_in_shadow && in_shadow::is_own(policy) => Self::InOwnShadow,
+            _ if is_in_shadow => Self::InShadow,
+            Some(policy) if policy.kind == LIMIT && !in_shadow::is_own(policy) => {
                 if policy.ban.time == 0 {
                     Self::Enforced
                 } else {
@@ -102,11 +112,11 @@ impl InForce {
     }
 
     /// Returns the option and the line of a file that let the proposed limit only count. A limit that is enforced stays
-    /// so.
+    /// so, and in the shadow of the whole instance every limit only counts.
     const fn rehearsal(self) -> [&'static str; 2] {
         match self {
             Self::NothingEnforced => [" --over-limit shadow", "over-limit = \"shadow\"\n"],
-            Self::Enforced | Self::Bans => ["", ""],
+            Self::InShadow | Self::InOwnShadow | Self::Enforced | Self::Bans => ["", ""],
         }
     }
 }
@@ -172,7 +182,8 @@ impl Suggestion {
         let [shadow, line] = in_force.rehearsal();
         Self {
             service: service.to_string(),
-            command: format!("ratelimit limit set default{option} --packets {packets}{shadow}"),
+            command: pasted::line(&format!("ratelimit limit set default{option} --packets {packets}{shadow}"))
+                .into_owned(),
             toml: format!("[{table}]\npackets = \"{packets}\"\n{line}"),
             packets,
             is_least: proposal.is_least,
@@ -195,9 +206,16 @@ impl Report {
             of_service.write(self.percentile, out)?;
         }
         self.write_what_is_left_out(out)?;
-        if self.services.iter().any(|of_service| of_service.suggestion.in_force == InForce::NothingEnforced) {
+        let is_any =
+            |of: &[InForce]| self.services.iter().any(|of_service| of.contains(&of_service.suggestion.in_force));
+        let is_in_shadow = is_any(&[InForce::InShadow, InForce::InOwnShadow]);
+        if is_in_shadow || is_any(&[InForce::NothingEnforced]) {
             writeln!(out, "\nIn shadow, packets over the limit pass. `ratelimit sources` shows whose.")?;
-            writeln!(out, "To enforce it, repeat the command with --over-limit drop.")?;
+            if is_in_shadow {
+                writeln!(out, "All limits are in shadow now. To enforce them: `ratelimit set --shadow off`")?;
+            } else {
+                writeln!(out, "To enforce it, repeat the command with --over-limit drop.")?;
+            }
         }
         let keeps = self.services.iter().any(|of_service| of_service.suggestion.in_force != InForce::NothingEnforced);
         let file = if keeps {
@@ -278,7 +296,11 @@ impl OfService {
         }
         writeln!(out, "  {command}")?;
         match in_force {
-            InForce::NothingEnforced => Ok(()),
+            InForce::NothingEnforced | InForce::InShadow => Ok(()),
+            InForce::InOwnShadow => writeln!(
+                out,
+                "  The limit in force has --over-limit shadow, and keeps it. With --over-limit drop, `ratelimit set --shadow off` enforces it, too."
+            ),
             InForce::Enforced => {
                 writeln!(out, "  The limit in force stays enforced. With --over-limit shadow, it would only count.")?;
                 writeln!(out, "{WHILE_ENFORCED}")

@@ -191,3 +191,30 @@ fn a_read_only_disk_refuses_changes_and_the_rules_before_stay() {
     assert_eq!(changed.json("log").as_array().unwrap().len(), 2);
     changed.server.end();
 }
+
+#[test]
+fn a_rule_that_is_left_out_at_the_start_can_be_deleted_and_replaced_by_command() {
+    let sandbox = Sandbox::new();
+    let (folder, kept) = (Folder::new(), Folder::new());
+    let rule = |name: &str, limits: &str| format!("[[check]]\nversion = 2\nname = \"{name}\"\nlimits = \"{limits}\"\n");
+    let rules = format!("version = 2\n{}{}{}", rule("a", "often"), rule("b", "1/s"), rule("c", "seldom"));
+    let _ = kept.add("rules.toml", &rules);
+    let socket = folder.file().with_file_name("check.sock");
+    folder.write(&serve::text(&socket, &file(&store(&kept))));
+    let ratelimit = Ratelimit::new(&sandbox);
+    let mut daemon = Daemon::by(&sandbox, ratelimit.command(&format!("serve -c {}", folder.file().display())));
+    assert!(daemon.line().starts_with("ratelimit: rule a: limits: "));
+    assert!(daemon.line().starts_with("ratelimit: rule c: limits: "));
+    assert!(daemon.line().contains(" by "));
+    let changed = Changed { server: Server { daemon, socket, folder }, ratelimit, kept };
+    assert_eq!(changed.names(), ["create-url", "b"]);
+    let error = changed.fails("get a", ADMIN);
+    assert_eq!(error, "ratelimit: a is left out by this server, as its log says: version 2");
+    assert_eq!(changed.ok("del a", ADMIN), "a: version 2 is deleted\n");
+    changed.ok("set c --limits 1/s", ADMIN);
+    let text = fs::read_to_string(store(&changed.kept)).unwrap();
+    assert!(!text.contains("often") && !text.contains("seldom"), "{text}");
+    assert_eq!(changed.names(), ["create-url", "b", "c"]);
+    assert!(changed.fails("get a", ADMIN).contains("there is no rule a"));
+    changed.server.end();
+}

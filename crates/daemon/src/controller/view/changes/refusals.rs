@@ -1,6 +1,6 @@
 //! Answers to changes that are not made.
 
-use ratelimit_base::text::excerpt::escaped;
+use ratelimit_base::text::{excerpt::escaped, pasted};
 use ratelimit_protocol::view::{Answer, Refusal, RefusalKind};
 
 /// Why a ban stays.
@@ -13,7 +13,7 @@ pub(super) fn forbidden() -> Answer {
 }
 
 pub(super) fn refused(kind: RefusalKind, text: String) -> Answer {
-    Answer::Refused(Refusal { kind, text: escaped(&text) })
+    Answer::Refused(Refusal { kind, text: escaped(&pasted::text(&text)) })
 }
 
 /// Returns a rule in words, if there is one.
