@@ -52,18 +52,18 @@ pub(super) fn one_line(error: &Error, all: Command, words: impl Iterator<Item = 
 
 /// Returns a tip for a word in the place of a command. `help` is the help for the words before.
 fn of_command(word: &str, help: &str) -> Option<String> {
-    let verb = match help {
+    let (verb, rate) = match help {
         "ratelimit help" => {
             let (_, tip) = SYNONYMS.iter().find(|(words, _)| words.contains(&word))?;
             return Some((*tip).to_owned());
         }
-        "ratelimit help limit" => "limit set",
-        "ratelimit help allow" => "allow add",
-        "ratelimit help deny" => "deny add",
+        "ratelimit help limit" => ("limit set", " --packets RATE"),
+        "ratelimit help allow" => ("allow add", ""),
+        "ratelimit help deny" => ("deny add", ""),
         _ => return None,
     };
     let is_source = word.parse::<Sources>().is_ok();
-    is_source.then(|| format!("`ratelimit {verb} {word}` sets its rule"))
+    is_source.then(|| format!("`ratelimit {verb} {word}{rate}` sets its rule"))
 }
 
 /// Returns a tip about an option that is written almost as the unknown one.

@@ -3,24 +3,22 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_base::text::units;
 use ratelimit_common::rules::rule::{CONFIG, CROWDSEC, FLEET};
-use ratelimit_daemon::{edits::deletion::deletion, limit::write, ssh};
+use ratelimit_daemon::{edits::deletion::deletion, ssh};
 use ratelimit_dataplane::{
     Instance,
     lists::listing,
     rules::{
         batch::Change,
-        list::{self, around},
+        list,
         target::{Sources, Target},
     },
-    tables::open::Tables,
 };
 use serde::Serialize;
 
 use super::{
     change::{self, other_rules},
-    delete_many::Rules,
+    delete_many::{Rules, covering},
     sources_argument::Cuts,
 };
 use crate::cli::print::{answer::Answer, hint, output::Output};
@@ -55,20 +53,6 @@ fn of_others(instance: &Instance, target: Target) -> Result<String> {
         _ => None,
     });
     Ok(hint.unwrap_or_default())
-}
-
-/// Returns which rule of this kind around a target decides about it, for the end of a line.
-pub(super) fn covering(tables: &Tables, rules: &Rules<'_>, target: Target) -> Result<String> {
-    let filled = if rules.lifts_bans { around::filled_around(tables, target)? } else { None };
-    if let Some((whole, left)) = filled {
-        let left = units::write_duration(left);
-        return Ok(format!(
-            ": bans have filled {whole}, which is banned as a whole for {left} (`ratelimit deny del {whole}` ends that)"
-        ));
-    }
-    let around = around::narrowest_around(tables, target)?.filter(|rule| rules.meant(rule));
-    Ok(around
-        .map_or_else(String::new, |rule| format!(": {} covers it, which has {}", rule.target, write::spec(&rule.spec))))
 }
 
 /// Deletes the rule of each target, all or none. `done` says what has happened to it.

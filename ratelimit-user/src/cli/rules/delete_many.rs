@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use ratelimit_base::text::feed::{Bad, Purpose};
+use ratelimit_base::text::{
+    feed::{Bad, Purpose},
+    units,
+};
 use ratelimit_common::{
     identity::service::Service,
     rules::{
@@ -11,20 +14,20 @@ use ratelimit_common::{
         rule::{BANNED, CONFIG},
     },
 };
-use ratelimit_daemon::{edits::deletion::Matches, ssh};
+use ratelimit_daemon::{edits::deletion::Matches, limit::write, ssh};
 use ratelimit_dataplane::{
     Instance,
     rules::{
         batch::Change,
-        list::{self, Listed},
+        list::{self, Listed, around},
         target::{Sources, Target},
     },
+    tables::open::Tables,
 };
 use serde::Serialize;
 
 use super::{
     change::rules_text,
-    delete::covering,
     feedback::{NO_ADDRESS, bar, nothing, skipped_text},
     lines::{self, Passed, SHOWN},
 };
@@ -146,4 +149,18 @@ fn of_sources(all: &[Listed], sources: Sources) -> &[Listed] {
     let start = all.partition_point(|rule| rule.target.sources < sources);
     let end = all[start..].partition_point(|rule| rule.target.sources == sources);
     &all[start..start + end]
+}
+
+/// Returns which rule of this kind around a target decides about it, for the end of a line.
+pub(super) fn covering(tables: &Tables, rules: &Rules<'_>, target: Target) -> Result<String> {
+    let filled = if rules.lifts_bans { around::filled_around(tables, target)? } else { None };
+    if let Some((whole, left)) = filled {
+        let left = units::write_duration(left);
+        return Ok(format!(
+            ": bans have filled {whole}, which is banned as a whole for {left} (`ratelimit deny del {whole}` ends that)"
+        ));
+    }
+    let around = around::narrowest_around(tables, target)?.filter(|rule| rules.meant(rule));
+    Ok(around
+        .map_or_else(String::new, |rule| format!(": {} covers it, which has {}", rule.target, write::spec(&rule.spec))))
 }

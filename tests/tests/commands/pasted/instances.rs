@@ -83,10 +83,10 @@ fn printed_commands_act_on_the_instance_that_printed_them_and_on_no_other() {
         "limit set default --packets 0/s",
         "limit 10.9.0.1 --packets 5/s",
         "start",
-        "flush",
         "ban 10.9.0.1",
         "show",
         "attach eth9",
+        "flush",
     ] {
         own.follows(wrong, 0);
     }
