@@ -18,6 +18,8 @@ const HEADING: &str = "## I am under attack now";
 const MOST_LINES: usize = 25;
 /// Packets per second of a flood, which leave the connections some time of the CPUs.
 const FLOOD: u32 = 100_000;
+/// Packets per second that are more than each limit lets through. A loaded machine does not keep the pace.
+const ENOUGH: u64 = 15_000;
 /// The time in which packets are counted.
 const TIME: Duration = Duration::from_secs(2);
 
@@ -98,7 +100,7 @@ fn the_five_commands_under_attack_stop_a_flood_and_an_open_connection_goes_on() 
     let attacker = Ipv4Addr::new(203, 0, 113, 66);
     let flood = Flood::of(Frame::udp(attacker, 9)).busy_pace(FLOOD).start(&sandbox);
     let before = arriving(&sandbox);
-    assert!(before > u64::from(FLOOD) / 2, "{before} packets/s arrive without a limit");
+    assert!(before > ENOUGH, "{before} packets/s arrive without a limit");
     run(attach);
     goes_on(&open);
     let limited = arriving(&sandbox);
@@ -116,7 +118,7 @@ fn the_five_commands_under_attack_stop_a_flood_and_an_open_connection_goes_on() 
     let syn = Frame::syn(Ipv4Addr::new(192, 0, 2, 1), address.port());
     let flood = Flood::of(syn).endless(0).busy_pace(FLOOD).start(&sandbox);
     let before = arriving(&sandbox);
-    assert!(before > u64::from(FLOOD) / 2, "{before} forged packets/s arrive without a limit of unknown sources");
+    assert!(before > ENOUGH, "{before} forged packets/s arrive without a limit of unknown sources");
     // The command has to have seen enough sources.
     wait_until("the packets are called likely forged", || run(status).contains("likely forged"));
     run(cookies);
