@@ -66,7 +66,8 @@ impl Place {
         while !rest.is_empty() {
             let is_first = named.is_empty() || BEFORE.iter().any(|before| named.ends_with(before));
             let (word, after) = rest.split_at(rest.find(' ').map_or(rest.len(), |end| end + 1));
-            if is_first && NETWORK.contains(&word.trim_end()) {
+            // `ip netns` acts on names, which are the same everywhere.
+            if is_first && NETWORK.contains(&word.trim_end()) && !after.starts_with("netns ") {
                 named += &self.enter();
             }
             named += word;

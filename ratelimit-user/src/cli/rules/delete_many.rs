@@ -153,14 +153,14 @@ fn of_sources(all: &[Listed], sources: Sources) -> &[Listed] {
 
 /// Returns which rule of this kind around a target decides about it, for the end of a line.
 pub(super) fn covering(tables: &Tables, rules: &Rules<'_>, target: Target) -> Result<String> {
-    let filled = if rules.lifts_bans { around::filled_around(tables, target)? } else { None };
-    if let Some((whole, left)) = filled {
-        let left = units::write_duration(left);
-        return Ok(format!(
-            ": bans have filled {whole}, which is banned as a whole for {left} (`ratelimit deny del {whole}` ends that)"
-        ));
-    }
-    let around = around::narrowest_around(tables, target)?.filter(|rule| rules.meant(rule));
-    Ok(around
-        .map_or_else(String::new, |rule| format!(": {} covers it, which has {}", rule.target, write::spec(&rule.spec))))
+    let Some(rule) = around::narrowest_around(tables, target)?.filter(|rule| rules.meant(rule)) else {
+        return Ok(String::new());
+    };
+    Ok(match around::filled_around(tables, target)? {
+        Some((whole, left)) => format!(
+            ": bans have filled {whole}, which is banned as a whole for {} (`ratelimit deny del {whole}` ends that)",
+            units::write_duration(left)
+        ),
+        None => format!(": {} covers it, which has {}", rule.target, write::spec(&rule.spec)),
+    })
 }
