@@ -61,7 +61,7 @@ pub enum Error {
         holder: String,
     },
     /// A signal came that ends the process.
-    #[error("ended by {0}, and everything is as it was before")]
+    #[error("ended by {0}")]
     Signal(&'static str),
     /// An attach was killed, or the program's pin was removed.
     #[error(

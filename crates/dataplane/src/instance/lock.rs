@@ -79,7 +79,7 @@ pub fn wait_at_most_ten_seconds() {
 /// # Errors
 ///
 /// [`Error::Locked`] if another process has the lock and does nothing, or if this is a daemon that has waited for ten
-/// seconds. [`Error::Pins`] if another user could change the pins.
+/// seconds. [`Error::Signal`] if a signal came meanwhile. [`Error::Pins`] if another user could change the pins.
 pub(super) fn lock(pins: &Path) -> Result<Option<Lock>, Error> {
     let system = |error: Errno| at(pins)(error.into());
     let held = Held::hold()?;
@@ -124,7 +124,8 @@ fn wait_for(folder: &OwnedFd, pins: &Path) -> Result<(), Error> {
             Err(Errno::WOULDBLOCK) => wait.get_or_insert_with(|| Wait::since(Instant::now(), folder)).look(pins)?,
             outcome => return outcome.map_err(system),
         }
-        signals::let_through(|| thread::sleep(pause));
+        thread::sleep(pause);
+        signals::check()?;
         pause = longest.min(pause * 2);
     }
 }
@@ -196,7 +197,8 @@ impl<'a> Wait<'a> {
 
 fn say_wait(folder: &OwnedFd, pins: &Path) {
     if let Some(say) = SAY.get() {
-        say(&format!("waits for {}, which is locked by {}", pins.display(), Holder::of(folder)));
+        let text = format!("waits for {}, which is locked by {}", pins.display(), Holder::of(folder));
+        signals::let_through(|| say(&text));
     }
 }
 

@@ -78,9 +78,11 @@ pub fn check() -> Result<(), Error> {
     arrived().map_or(Ok(()), |name| Err(Error::Signal(name)))
 }
 
-/// Returns the name of a signal that waits and that will end this process.
+/// Returns the name of a signal that waits and that will end this process when nothing [holds](Held) it any more.
 #[must_use]
 pub fn arrived() -> Option<&'static str> {
+    // What blocked a signal before goes on doing so.
+    let (_, before) = HELD.get()?;
     let mut pending = MaybeUninit::uninit();
     // SAFETY: the call writes the set, unless it fails.
     if unsafe { libc::sigpending(pending.as_mut_ptr()) } != 0 {
@@ -89,8 +91,9 @@ pub fn arrived() -> Option<&'static str> {
     // SAFETY: the set was written.
     let pending = unsafe { pending.assume_init() };
     // SAFETY: the set is one that the system has written.
-    let is_pending = |signal| unsafe { libc::sigismember(&raw const pending, signal) } == 1;
-    WAITING.into_iter().find(|(signal, _)| is_pending(*signal) && ends_process(*signal)).map(|(_, name)| name)
+    let is_in = |set: &libc::sigset_t, signal| unsafe { libc::sigismember(set, signal) } == 1;
+    let ends = |signal| is_in(&pending, signal) && !is_in(&before, signal) && ends_process(signal);
+    WAITING.into_iter().find(|(signal, _)| ends(*signal)).map(|(_, name)| name)
 }
 
 /// Returns whether a signal ends this process. `nohup` has one ignored, and a process that waits for one catches it.

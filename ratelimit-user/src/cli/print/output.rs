@@ -37,17 +37,37 @@ impl Output {
         value: &T,
         text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<()> {
-        let mut out = BufWriter::new(io::stdout().lock());
-        let print = || write(&mut out, value, self.json, text);
-        // A reader that takes nothing must not keep the command from being ended.
-        let printed = if takes_line(&io::stdout()) { print() } else { signals::let_through(print) };
-        printed.map_err(Unprinted)?;
+        let mut out = BufWriter::with_capacity(AT_ONCE, Endable::default());
+        write(&mut out, value, self.json, text).map_err(Unprinted)?;
         if let Some(fate) = ssh::shut_out() {
-            writeln!(io::stderr(), "ratelimit: warning: {}", pasted::text(fate))?;
+            signals::let_through(|| writeln!(io::stderr(), "ratelimit: warning: {}", pasted::text(fate)))?;
         }
         Ok(())
     }
 }
+
+/// The bytes that a pipe takes at once if it takes any.
+const AT_ONCE: usize = 4096;
+
+/// Standard output. A reader that takes nothing does not keep the command from being ended. A short report comes before
+/// a signal that has arrived, so it tells what was done.
+#[derive(Default)]
+pub(crate) struct Endable {
+    has_written: bool,
+}
+
+impl Write for Endable {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (is_first, mut out) = (!mem::replace(&mut self.has_written, true), io::stdout());
+        let is_at_once = is_first && bytes.len() <= AT_ONCE && takes_line(&out);
+        if is_at_once { out.write(bytes) } else { signals::let_through(|| out.write(bytes)) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        signals::let_through(|| io::stdout().flush())
+    }
+}
+
 /// The output of a command cannot be written. What the command has done stays done.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]

@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use clap::ValueEnum;
 use ratelimit_base::{
-    notify::journal::{Level, say},
+    notify::journal::{self, Level},
     text::units::{self, UnitError},
 };
 use ratelimit_common::rules::rule::COMMAND;
@@ -32,7 +32,7 @@ use ratelimit_daemon::{
     ssh,
 };
 use ratelimit_dataplane::{
-    Instance,
+    Error, Instance,
     attach::attachment::{Attachment, Mode},
     instance::open::Versions,
     program::{
@@ -54,7 +54,10 @@ use super::{
     follow,
     report::{self, Report},
 };
-use crate::cli::print::{answer::Answer, output::Output};
+use crate::cli::print::{
+    answer::Answer,
+    output::{Endable, Output},
+};
 
 /// The section of the help for options after those of limits and settings.
 const OPTIONS: Option<&str> = None;
@@ -127,15 +130,21 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     // Names and link types are checked before anything changes. They are looked up again under the lock, when programs
     // on them cannot change.
     interfaces::check(&arguments.interfaces)?;
-    let waiter = arguments.confirm.map(|time| anyhow::Ok((Waiter::new(pins)?, time))).transpose()?;
+    if start::is_waiter() {
+        signals::let_through_from_parent()?;
+    }
     let held = Held::hold()?;
+    let waiter = arguments.confirm.map(|time| anyhow::Ok((Waiter::new(pins)?, time))).transpose()?;
     let changed = change(arguments, spec, &requested, pins);
     let begin = Instant::now();
     if let Err(error) = &changed
         && signals::arrived().is_some()
+        && journal::is_ready()
     {
-        say(Level::Error, &format!("{error:#}"));
+        journal::say(Level::Error, &format!("{error:#}"));
     }
+    // From now on, a signal makes the waiter undo everything. After a failure, there is nothing to wait for.
+    let waiter = waiter.filter(|_| changed.is_ok()).map(|(waiter, time)| (waiter.catch_signals(), waiter, time));
     // A signal that has come ends the process here, or later if everything was done already.
     drop(held);
     let (instance, is_new, done) = changed?;
@@ -149,13 +158,14 @@ pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<
     };
     let reported = report::print(&about, &instance, &done, output);
     let reported = reported.context("the change is in force, but cannot be shown");
-    if let Some((waiter, time)) = waiter {
+    if let Some((caught, waiter, time)) = waiter {
         // A failure to print does not end the wait: without a confirmation, everything is undone.
-        if waiter.wait(begin + time, instance, is_new, done)? == Outcome::Undone {
-            // A new instance is gone with its record.
-            let _ = changes::record_as_operator(pins, "attach undone, because it was not confirmed");
-        }
-        return Ok(Answer::Unchanged);
+        let Outcome::Undone { is_complete } = waiter.wait(caught, begin + time, instance, is_new, done)? else {
+            return Ok(Answer::Unchanged);
+        };
+        // A new instance is gone with its record.
+        let _ = changes::record_as_operator(pins, "attach undone, because it was not confirmed");
+        return Ok(if is_complete { Answer::Reported(start::UNDONE) } else { Answer::Unchanged });
     }
     reported?;
     match arguments.log_level {
@@ -171,7 +181,9 @@ fn change(
     requested: &RequestedSettings,
     pins: &Path,
 ) -> Result<(Instance, bool, Done)> {
-    let (mut instance, is_new) = Instance::open_or_create(pins, requested, Versions::Own)?;
+    let was_there = pins.exists();
+    let opened = Instance::open_or_create(pins, requested, Versions::Own);
+    let (mut instance, is_new) = opened.map_err(|error| undone(error.into(), was_there || !pins.exists()))?;
     let mut done = Done::default();
     let outcome = match is_new {
         true => first(arguments, spec.as_ref(), &mut instance, &mut done),
@@ -181,15 +193,21 @@ fn change(
         Ok(()) => Ok((instance, is_new, done)),
         Err(error) => {
             let left = done.undo(instance, is_new);
-            Err(left::with_left(error, &left))
+            Err(left::with_left(undone(error, left.is_empty()), &left))
         }
     }
 }
 
+/// Returns the error. That of a signal tells whether nothing is left of the changes.
+fn undone(error: anyhow::Error, is_so: bool) -> anyhow::Error {
+    let is_signal = matches!(error.downcast_ref(), Some(Error::Signal(_)));
+    if is_signal && is_so { anyhow!("{error}, and everything is as it was before") } else { error }
+}
+
 /// Runs this command in another process, which then waits for `ratelimit confirm`.
 fn start_waiter() -> Result<Answer> {
-    let mut out = std::io::stdout().lock();
-    let status = start::start(&mut out).context("cannot start the process that waits for `ratelimit confirm`")?;
+    let status =
+        start::start(&mut Endable::default()).context("cannot start the process that waits for `ratelimit confirm`")?;
     Ok(status.map_or(Answer::Done, Answer::Reported))
 }
 

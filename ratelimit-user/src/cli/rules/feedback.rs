@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use ratelimit_base::text::pasted;
+use ratelimit_dataplane::sys::signals;
 
 use super::change::missing;
 use crate::cli::print::{
@@ -23,7 +24,7 @@ pub(super) fn nothing(output: Output, message: &str) -> Result<Answer> {
     if output.json {
         return missing(output, &[message.to_owned()], false, false);
     }
-    writeln!(io::stderr(), "ratelimit: {}", pasted::text(message))?;
+    signals::let_through(|| writeln!(io::stderr(), "ratelimit: {}", pasted::text(message)))?;
     Ok(Answer::Negative)
 }
 

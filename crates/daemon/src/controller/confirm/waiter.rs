@@ -11,7 +11,6 @@ use ratelimit_base::notify::{journal::Level, system_log};
 use ratelimit_dataplane::{
     Error, Instance,
     instance::{lock::is_locked, read_only::View},
-    sys::signals,
 };
 use rustix::io::Errno;
 use tokio::{
@@ -42,11 +41,15 @@ const TRIES: u32 = 5;
 /// The time between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The process that waits, with its socket and signals.
+/// The process that waits, with its socket.
 pub struct Waiter {
     runtime: Runtime,
     server: Server,
-    /// Caught and ignored, because the session may end while the process waits.
+}
+
+/// The signals that the process catches while it waits.
+pub struct Caught {
+    /// Ignored, because the session may end meanwhile.
     _hangup: Signal,
     /// Undoes everything at once, like `terminate`.
     interrupt: Signal,
@@ -61,20 +64,30 @@ impl Waiter {
     /// Fails with [`SocketError::SecondConfirm`](crate::controller::socket::client::SocketError::SecondConfirm) if
     /// another attach waits.
     pub fn new(pins: &Path) -> anyhow::Result<Self> {
-        signals::let_through_from_parent()?;
         match rustix::process::setsid() {
-            // A process that leads a group cannot leave its session. Catching the signals below is enough.
+            // A process that leads a group cannot leave its session. Catching signals later is enough.
             Ok(_) | Err(Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter();
         let server = Server::take(pins, CONFIRM)?;
-        let [hangup, interrupt, terminate] =
-            [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::terminate()].map(signal);
-        let (hangup, interrupt, terminate) = (hangup?, interrupt?, terminate?);
         drop(entered);
-        Ok(Self { runtime, server, _hangup: hangup, interrupt, terminate })
+        Ok(Self { runtime, server })
+    }
+
+    /// Catches signals from now on. Before, when the attach is not complete, they end it as without a confirmation.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system refuses.
+    pub fn catch_signals(&self) -> io::Result<Caught> {
+        let _entered = self.runtime.enter();
+        Ok(Caught {
+            _hangup: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
     }
 
     /// Waits for the confirmation until the moment `until`, and undoes the changes if none comes.
@@ -82,7 +95,14 @@ impl Waiter {
     /// # Errors
     ///
     /// Fails if the system refuses to wait. The changes are undone then too.
-    pub fn wait(self, until: Instant, instance: Instance, is_new: bool, done: Done) -> anyhow::Result<Outcome> {
+    pub fn wait(
+        self,
+        caught: io::Result<Caught>,
+        until: Instant,
+        instance: Instance,
+        is_new: bool,
+        done: Done,
+    ) -> anyhow::Result<Outcome> {
         let control = match instance.tables.control() {
             Ok(control) => control,
             Err(error) => {
@@ -95,7 +115,7 @@ impl Waiter {
         drop(instance);
         let _ = release_terminal();
         // The lock keeps the socket until everything is done.
-        let (waited, lock) = self.wait_until(until, &changed);
+        let (waited, lock) = self.wait_until(caught, until, &changed);
         match waited {
             Ok(Waited::Confirmed) => Ok(Outcome::Kept),
             Ok(Waited::Gone(asking)) => {
@@ -105,21 +125,19 @@ impl Waiter {
                 drop(asking);
                 Ok(Outcome::Kept)
             }
-            Ok(Waited::Unconfirmed) => {
-                changed.undo(done);
-                Ok(Outcome::Undone)
-            }
+            Ok(Waited::Unconfirmed) => Ok(Outcome::Undone { is_complete: changed.undo(done) }),
             Err(error) => {
-                changed.undo(done);
+                let _ = changed.undo(done);
                 Err(error.into())
             }
         }
     }
 
     /// Waits for the confirmation until the moment `until`. After this, none is accepted.
-    fn wait_until(self, until: Instant, changed: &Changed) -> (io::Result<Waited>, Lock) {
-        let Self { runtime, server: Server { listener, lock }, mut interrupt, mut terminate, .. } = self;
+    fn wait_until(self, caught: io::Result<Caught>, until: Instant, changed: &Changed) -> (io::Result<Waited>, Lock) {
+        let Self { runtime, server: Server { listener, lock } } = self;
         let waited = runtime.block_on(async {
+            let Caught { mut interrupt, mut terminate, .. } = caught?;
             let mut requests = IncomingRequests::new(listener, REQUEST_MOST);
             loop {
                 tokio::select! {
@@ -144,7 +162,11 @@ impl Waiter {
 pub enum Outcome {
     /// They were confirmed, or the instance is removed.
     Kept,
-    Undone,
+    /// They are undone, perhaps not all of them.
+    Undone {
+        /// Whether all of them are.
+        is_complete: bool,
+    },
 }
 
 /// How the wait ended.
@@ -173,8 +195,8 @@ impl Changed {
     }
 
     /// Undoes the changes. Interfaces come first, without the lock, because its holder may wait for a terminal that
-    /// they block.
-    fn undo(&self, mut done: Done) {
+    /// they block. Returns whether everything is undone.
+    fn undo(&self, mut done: Done) -> bool {
         let (mut failures, mut reason, mut tries, mut is_told) = (Vec::new(), None, 0, false);
         while tries < TRIES {
             failures = done.undo_interfaces();
@@ -199,17 +221,18 @@ impl Changed {
             thread::sleep(PAUSE);
         }
         failures.extend(reason.map(|error| anyhow::Error::from(error).context("everything except the interfaces")));
-        log_failures(&failures);
+        log_failures(&failures)
     }
 }
 
-/// Writes to the system log what could not be undone, if anything.
-fn log_failures(failures: &[anyhow::Error]) {
+/// Writes to the system log what could not be undone, if anything. Returns whether there was nothing.
+fn log_failures(failures: &[anyhow::Error]) -> bool {
     if !failures.is_empty() {
         let text =
             format!("an attach was not confirmed, and could not be undone completely: {}", left::in_words(failures));
         system_log::say(Level::Error, &text);
     }
+    failures.is_empty()
 }
 
 /// Answers one request. Returns how the wait ended, if it did.

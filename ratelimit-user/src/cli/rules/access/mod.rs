@@ -21,7 +21,7 @@ use ratelimit_dataplane::{
         target::Target,
     },
     spared::{force, place::Place, renew, unapplied},
-    sys::host,
+    sys::{host, signals},
 };
 
 use self::row::Row;
@@ -233,7 +233,7 @@ impl Verdict {
             if prefixes.is_empty() && kept.is_empty() {
                 return missing(output, &spared, spared.len() > 1, true);
             }
-            spared.iter().try_for_each(|line| writeln!(io::stderr(), "ratelimit: {line}"))?;
+            signals::let_through(|| spared.iter().try_for_each(|line| writeln!(io::stderr(), "ratelimit: {line}")))?;
         }
         let request = |prefix: &Prefix| {
             let target = Target::prefix(*prefix).of(service);
