@@ -46,6 +46,15 @@ impl Group {
     }
 }
 
+/// Returns the name of a user in the lines of passwd(5), or that of a group in those of group(5).
+pub fn name_of(id: u32, lines: &str) -> Option<&str> {
+    lines.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(id)).then_some(name)
+    })
+}
+
 /// Returns the number of a group in the lines of group(5).
 fn named(group: &str, groups: &str) -> Option<u32> {
     groups.lines().find_map(|line| {
@@ -62,5 +71,6 @@ mod tests {
     fn a_group_is_found_by_its_name() {
         let groups = "root:x:0:\nratelimit-check:x:991:www-data\nbroken\n";
         assert_eq!([named("ratelimit-check", groups), named("www-data", groups)], [Some(991), None]);
+        assert_eq!([name_of(991, groups), name_of(992, groups)], [Some("ratelimit-check"), None]);
     }
 }

@@ -13,6 +13,9 @@ const SAYS: usize = 1_024;
 pub struct Status {
     /// Where the engine is.
     pub engine: String,
+    /// Which of several servers is in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_use: Option<String>,
     /// Whether it answers.
     #[serde(rename = "up")]
     pub is_up: bool,

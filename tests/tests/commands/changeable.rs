@@ -34,12 +34,18 @@ fn follow(warning: &str) {
 fn who_may_change_a_file_is_told_with_a_command_that_ends_it() {
     let sandbox = Sandbox::new();
     let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
-    let [list, token] = ["list", "it's a token"].map(|name| folder.add(name, &"203.0.113.7\n".repeat(3)));
+    // The path of requests is that of a file by chance.
+    let [list, token, request] =
+        ["list", "it's a token", "request"].map(|name| folder.add(name, &"203.0.113.7\n".repeat(3)));
     let text = format!(
         "interfaces = [\"eth0\"]\n[[list]]\nname = \"drop\"\nfile = \"{}\"\n[metrics]\nlisten = \"127.0.0.1:9\"\ntoken-file = \"{}\"\n",
         list.display(),
         token.display()
+    ) + &format!(
+        "[[check]]\nname = \"a\"\nlimits = \"3/m\"\nmatch = {{ path = \"{0}\", file = \"{0}\" }}\n[serve]\nhttp = \"unix:/run/a\"\nattributes = [\"path\", \"file\"]\n",
+        request.display()
     );
+    permit(&request, 0o666);
     fs::write(&token, "0123456789abcdef0123456789abcdef\n").unwrap();
     folder.write(&text);
     let (file, above) = (folder.file(), folder.file().parent().unwrap().to_owned());
@@ -75,6 +81,26 @@ fn who_may_change_a_file_is_told_with_a_command_that_ends_it() {
     // One command helps all of them.
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].starts_with(&format!("every user may change {}, above {}", above.display(), file.display())));
+    assert!(told[0].ends_with(&format!("{}: run `chmod o-w {}`", file.display(), above.display())), "{told:?}");
+    permit(&above, 0o755);
+    // It may be the home of a user, who could not log in any more. A group may have a name.
+    for (owner, shown) in [(OTHER, "4711"), (65_534, "nobody")] {
+        chown(&above, Some(owner), None).unwrap();
+        let advice = "keep the file in a folder of root, such as /etc/ratelimit";
+        let told = warnings(&ratelimit, &file);
+        assert_eq!(told.len(), all.len(), "{told:?}");
+        for (told, path) in told.iter().zip(&all) {
+            let expected = format!("{}, above {}, belongs to user {shown}: {advice}", above.display(), path.display());
+            assert_eq!(*told, expected);
+        }
+    }
+    chown(&above, Some(0), Some(1)).unwrap();
+    permit(&above, 0o775);
+    assert!(
+        warnings(&ratelimit, &file)[0].starts_with(&format!("group daemon may change {}, above ", above.display()))
+    );
+    chown(&above, Some(0), Some(0)).unwrap();
+    permit(&above, 0o777);
     // Nobody can change what is mounted for reading only.
     let check = ratelimit.command(&format!("check {}", file.display()));
     let mut mounted = Command::new("unshare");
@@ -82,6 +108,12 @@ fn who_may_change_a_file_is_told_with_a_command_that_ends_it() {
     mounted.args(["-m", "sh", "-c", script]).arg(&above).arg(check.get_program()).args(check.get_args());
     let output = ratelimit.output(&mut mounted);
     assert_eq!((output.status, output.stderr.as_str()), (0, ""));
+    // Others can write to a file system that is read-only for this process alone, as for a service of systemd.
+    let mut mounted = Command::new("unshare");
+    let script = "mount -t tmpfs -o mode=777 none \"$0\" && printf 'interfaces = [\"eth0\"]' >\"$0/ratelimit.toml\" && mount -o remount,bind,ro \"$0\" && exec \"$@\"";
+    mounted.args(["-m", "sh", "-c", script]).arg(&above).arg(check.get_program()).args(check.get_args());
+    let output = ratelimit.output(&mut mounted);
+    assert!(output.stderr.contains(&format!("every user may change {}, above ", above.display())), "{output:?}");
     permit(&above, 0o1777);
     assert_eq!(warnings(&ratelimit, &file), [""; 0]);
     permit(&above, 0o755);

@@ -128,5 +128,14 @@ fn detach_all_removes_nothing_of_other_programs() {
     );
     assert_eq!(sandbox.pins().iter().filter(|pin| pin.ends_with("somebody_elses")).count(), 1);
     sandbox.victim(|| std::fs::remove_file(format!("{PINS}/somebody_elses")).unwrap());
+    assert_eq!(ratelimit.ok("detach --all"), format!("nothing is attached in {PINS}\n"));
+    // A mistyped folder has no instance, and that of an instance without interfaces has one.
+    ratelimit.ok("attach eth0");
+    let mistyped = "/sys/fs/bpf/ratelimti";
+    let text = ratelimit.ok(&format!("detach --all --pins {mistyped}"));
+    assert_eq!(text, format!("nothing is attached in {mistyped}\n"));
+    assert_eq!(ratelimit.json(&format!("detach --all --pins {mistyped}"))["detached"], serde_json::json!([]));
+    assert_eq!(ratelimit.json("status")["interfaces"][0]["mode"], "native");
+    ratelimit.ok("detach eth0");
     assert_eq!(ratelimit.ok("detach --all"), "no interface was attached; all rules and counters are removed\n");
 }

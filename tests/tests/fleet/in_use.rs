@@ -21,13 +21,14 @@ fn status_names_the_server_of_several_that_this_host_talks_to() {
         |_| both.clone(),
         |_| {
             let ratelimit = Ratelimit::new(&hosts.hosts[0]);
-            await_engine(&ratelimit, &format!("engine {one}, {two} ({two} is in use) answers since "));
-            assert_eq!(ratelimit.json("fleet status")["engine"], format!("{one}, {two} ({two} is in use)"));
+            await_engine(&ratelimit, &format!("engine {one}, {two} ({two} is in use) has answered for "));
+            assert_eq!(ratelimit.json("fleet status")["engine"], format!("{one}, {two}"));
+            assert_eq!(ratelimit.json("fleet status").get("in_use"), None);
             // None is in use while none answers.
             drop(redis);
-            await_engine(&ratelimit, &format!("engine {one}, {two} does not answer since "));
+            await_engine(&ratelimit, &format!("engine {one}, {two} has not answered for "));
             let _redis = hosts.redis(&[]);
-            await_engine(&ratelimit, &format!("engine {one}, {two} ({two} is in use) answers since "));
+            await_engine(&ratelimit, &format!("engine {one}, {two} ({two} is in use) has answered for "));
         },
     );
     // Nothing has to be told of the only one.
@@ -36,7 +37,7 @@ fn status_names_the_server_of_several_that_this_host_talks_to() {
     with_daemons_by(
         &hosts,
         |_| single.clone(),
-        |_| await_engine(&Ratelimit::new(&hosts.hosts[0]), &format!("engine {two} answers since ")),
+        |_| await_engine(&Ratelimit::new(&hosts.hosts[0]), &format!("engine {two} has answered for ")),
     );
 }
 
@@ -52,7 +53,7 @@ fn status_names_the_server_that_sentinels_name() {
         |_| {
             let ratelimit = Ratelimit::new(&hosts.hosts[0]);
             let names = |port: u16| {
-                let in_use = format!(":{port} is in use) answers since ");
+                let in_use = format!(":{port} is in use) has answered for ");
                 wait_until(&in_use, || {
                     ratelimit.run("fleet status").stdout.lines().next().unwrap_or_default().contains(&in_use)
                 });

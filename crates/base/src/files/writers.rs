@@ -8,11 +8,14 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, StatVfsMountFlags, StatxAttributes, StatxFlags, statvfs, statx},
+    fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx},
     process::geteuid,
 };
 
-use crate::text::{excerpt::escaped, shell::quoted};
+use crate::{
+    text::{excerpt::escaped, shell::quoted},
+    unix_group::name_of,
+};
 
 /// Permissions to write for the group and for all users, in a mode.
 const GROUP: u32 = 0o020;
@@ -27,12 +30,13 @@ const RUN: &str = ": run `";
 /// The most symbolic links in a path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// Returns why another user may change one of these files, and what to do: a line for each command that is necessary.
+/// Returns why another user may change one of these files, and what to do: a line for each command that is necessary,
+/// and for each file that has to be elsewhere.
 pub fn warnings<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Vec<String> {
     let mut warnings: Vec<String> = Vec::new();
     for warning in files.into_iter().filter_map(|file| others(file)) {
-        let command = |warning: &str| warning.split_once(RUN).map(|(_, command)| command.to_owned());
-        if warnings.iter().all(|earlier| command(earlier) != command(&warning)) {
+        let help = |warning: &str| warning.split_once(RUN).map_or(warning, |(_, command)| command).to_owned();
+        if warnings.iter().all(|earlier| help(earlier) != help(&warning)) {
             warnings.push(warning);
         }
     }
@@ -69,10 +73,16 @@ fn others(file: &Path) -> Option<String> {
 /// Returns why another user may change what is at a path, on the way to `file`.
 fn reason_of(here: &Path, found: &Metadata, file: &Path) -> Option<String> {
     let (shown, word) = (here.display(), quoted(&here.display().to_string()));
-    let what = if found.is_dir() { format!("{shown}, above {},", file.display()) } else { shown.to_string() };
+    let what = if found.is_dir() { format!("{shown}, above {}", file.display()) } else { shown.to_string() };
     let owner = found.uid();
     if owner != 0 && owner != geteuid().as_raw() {
-        return Some(format!("{what} belongs to user {owner}, who may change it{RUN}chown -h root {word}`"));
+        let owner = name_in("/etc/passwd", owner);
+        // A user could not log in without his home.
+        return Some(if found.is_dir() {
+            format!("{what}, belongs to user {owner}: keep the file in a folder of root, such as /etc/ratelimit")
+        } else {
+            format!("{what} belongs to user {owner}, who may change it{RUN}chown -h root {word}`")
+        });
     }
     let may_write = |mode: u32| found.mode() & mode != 0 && !found.is_symlink();
     if found.is_dir() && (found.mode() & STICKY != 0 || is_mounted_for_reading(here)) {
@@ -80,18 +90,38 @@ fn reason_of(here: &Path, found: &Metadata, file: &Path) -> Option<String> {
     } else if may_write(ALL) {
         Some(format!("every user may change {what}{RUN}chmod o-w {word}`"))
     } else if may_write(GROUP) && found.gid() != 0 {
-        Some(format!("group {} may change {what}{RUN}chmod g-w {word}`", found.gid()))
+        let group = name_in("/etc/group", found.gid());
+        Some(format!("group {group} may change {what}{RUN}chmod g-w {word}`"))
     } else {
         None
     }
 }
 
+/// Returns the name of a user or a group, or its number.
+fn name_in(file: &str, id: u32) -> String {
+    let lines = fs::read_to_string(file).unwrap_or_default();
+    name_of(id, &lines).map_or_else(|| id.to_string(), str::to_owned)
+}
+
 /// Returns whether a folder is one that was mounted for reading only, as that of a ConfigMap of Kubernetes, which has the
 /// mode 0777. For a service, systemd makes whole file systems read-only, which others can write.
 fn is_mounted_for_reading(folder: &Path) -> bool {
-    let is_root = statx(CWD, folder, AtFlags::empty(), StatxFlags::BASIC_STATS)
-        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT));
-    is_root && statvfs(folder).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY))
+    let Ok(found) = statx(CWD, folder, AtFlags::empty(), StatxFlags::BASIC_STATS | StatxFlags::MNT_ID) else {
+        return false;
+    };
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) && is_for_reading(found.stx_mnt_id, &mounts)
+}
+
+/// Returns whether a mount is read-only and only a folder of a file system, or the whole file system is read-only, in the
+/// lines of mountinfo(5).
+fn is_for_reading(mount: u64, mounts: &str) -> bool {
+    mounts.lines().any(|line| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let [id, _, _, root, _, options, .., system] = fields.as_slice() else { return false };
+        let is_read_only = |options: &str| options.split(',').any(|option| option == "ro");
+        id.parse() == Ok(mount) && (is_read_only(options) && *root != "/" || is_read_only(system))
+    })
 }
 
 /// Returns the parts of a path without its root, in reverse order.
@@ -101,4 +131,18 @@ fn parts(path: &Path) -> Vec<OsString> {
         .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
         .map(|part| part.as_os_str().to_owned())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_file_system_is_for_reading_only_if_nobody_can_write_it() {
+        let mounts = "41 29 8:2 / /srv ro,nosuid shared:1 master:2 - ext4 /dev/sda2 rw,errors=remount-ro\n\
+                      42 29 8:3 / /media ro - iso9660 /dev/sr0 ro,map=n\n\
+                      43 29 8:1 /var/lib/kubelet/a /etc/ratelimit ro,relatime - ext4 /dev/sda1 rw\n\
+                      44 29 8:1 /var/lib/kubelet/a /var/a rw,relatime - ext4 /dev/sda1 rw\n";
+        assert_eq!([41, 42, 43, 44, 45].map(|mount| is_for_reading(mount, mounts)), [false, true, true, false, false]);
+    }
 }

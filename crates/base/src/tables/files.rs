@@ -4,37 +4,36 @@ use std::path::PathBuf;
 
 use toml::de::{DeTable, DeValue};
 
-/// Keys of files that a server or the daemon writes itself. The first two belong to the user of a server. The daemon
-/// refuses a state file that others may change.
-const WRITTEN: [&str; 3] = ["rules", "usage", "state"];
+/// Keys of files that are only read, besides those that end in `-file`.
+const READ: [&str; 4] = ["file", "copy", "tls-cert", "tls-key"];
 
-/// Returns the absolute paths in the text of a file, each once: those of lists, secrets and certificates are among them.
-/// Files that a server writes are not.
+/// A table that names a file which the daemon writes. It refuses one that others may change.
+const WRITTEN: &str = "state";
+
+/// Returns the absolute paths of the files that the text of a file names, each once: lists, secrets and certificates.
+/// Files that a server writes belong to its user, so they are left out.
 pub fn named(text: &str) -> Vec<PathBuf> {
     let (entries, _) = DeTable::parse_recoverable(text);
     let mut found = Vec::new();
-    add_each(entries.get_ref(), &mut found);
+    let read = entries.get_ref().iter().filter(|(name, _)| name.get_ref() != WRITTEN);
+    for table in read.flat_map(|(_, value)| tables(value.get_ref())) {
+        for (key, value) in table {
+            let (key, value) = (key.get_ref(), value.get_ref().as_str());
+            let is_file = READ.contains(&key.as_ref()) || key.ends_with("-file");
+            let path = value.filter(|value| is_file && value.starts_with('/')).map(PathBuf::from);
+            found.extend(path.filter(|path| !found.contains(path)));
+        }
+    }
     found
 }
 
-fn add(value: &DeValue<'_>, found: &mut Vec<PathBuf>) {
+/// Returns a table, or those of an array. What is deeper are rules and their texts.
+fn tables<'a, 'b>(value: &'a DeValue<'b>) -> Vec<&'a DeTable<'b>> {
     match value {
-        DeValue::String(text) if text.starts_with('/') => {
-            let path = PathBuf::from(text.as_ref());
-            if !found.contains(&path) {
-                found.push(path);
-            }
-        }
-        DeValue::Array(values) => values.iter().for_each(|value| add(value.get_ref(), found)),
-        DeValue::Table(table) => add_each(table, found),
-        _ => {}
+        DeValue::Table(table) => vec![table],
+        DeValue::Array(values) => values.iter().filter_map(|value| value.get_ref().as_table()).collect(),
+        _ => Vec::new(),
     }
-}
-
-fn add_each(table: &DeTable<'_>, found: &mut Vec<PathBuf>) {
-    let is_read = |key: &str| !WRITTEN.contains(&key);
-    let read = table.iter().filter(|(key, _)| is_read(key.get_ref()));
-    read.for_each(|(_, value)| add(value.get_ref(), found));
 }
 
 #[cfg(test)]
@@ -42,9 +41,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_absolute_path_is_found_once_wherever_it_stands() {
-        let text = "a = \"/one\"\nb = [\"two\", \"/two\", {c = \"/one\"}]\n[[list]]\nfile = \"/three\"\nentries = 3\n[serve]\nrules = \"/four\"\n[state]\nfile = \"/five\"\n";
-        assert_eq!(named(text), ["/one", "/two", "/three"].map(PathBuf::from));
+    fn only_keys_of_files_name_files_each_once() {
+        let text = "interfaces = [\"/no\"]\n\
+                    list = [{name = \"a\", file = \"/list\"}, {url = \"/no\", copy = \"/copy\", token-file = \"/token\"}]\n\
+                    [serve]\nrules = \"/no\"\ntls-cert = \"/certificate\"\ntls-key = \"/key\"\n\
+                    [[check]]\nname = \"/no\"\nmatch = {path = \"/no\", file = \"/no\"}\nexcept = [{x-file = \"/no\"}]\n\
+                    [fleet]\nkey-file = \"/key\"\nca-file = \"relative\"\n[state]\nfile = \"/no\"\n";
+        let mut found = named(text);
+        found.sort();
+        assert_eq!(found, ["/certificate", "/copy", "/key", "/list", "/token"].map(PathBuf::from));
         assert_eq!(named("a = 3"), Vec::<PathBuf>::new());
     }
 }

@@ -28,6 +28,8 @@ pub struct Removed {
     pub interfaces: Vec<String>,
     /// Pins in the folder that are not ratelimit's. They stay.
     pub left: Vec<PathBuf>,
+    /// Whether a pin was removed.
+    pub had_pins: bool,
 }
 
 /// Detaches from every interface and removes all pins in `pins`, also of another version.
@@ -40,6 +42,7 @@ pub fn remove_all(pins: &Path) -> Result<Removed, Error> {
     if !bpffs::can_pin(pins) {
         return Err(PinsError::Folder(pins.to_owned()).into());
     }
+    let found = files(pins)?.len();
     let attachments = Attachments::in_folder(&pins.join(LINKS));
     foreign_program::recover(pins, &Listing::read(pins)?)?;
     // This lists the interfaces again, so it comes before the links go: a failure must not leave a part of the instance.
@@ -50,13 +53,20 @@ pub fn remove_all(pins: &Path) -> Result<Removed, Error> {
     interfaces.sort();
     interfaces.dedup();
     remove_pins(pins).map_err(|cause| Error::NotRemoved { cause: Box::new(cause) })?;
-    let mut left = Vec::new();
-    each_file(pins, &mut |file| {
-        left.push(file.to_owned());
+    let left = files(pins)?;
+    let had_pins = left.len() < found;
+    Ok(Removed { interfaces, left, had_pins })
+}
+
+/// Returns the files in a folder, and in folders in it.
+fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    each_file(folder, &mut |file| {
+        files.push(file.to_owned());
         Ok(())
     })?;
-    left.sort();
-    Ok(Removed { interfaces, left })
+    files.sort();
+    Ok(files)
 }
 
 /// Removes all pins of an instance, and their folder unless something else is in it.

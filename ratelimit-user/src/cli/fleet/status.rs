@@ -18,18 +18,25 @@ use crate::cli::print::{
 };
 
 pub(super) fn run(pins: &Path, output: Output) -> Result<Answer> {
-    let Reply::Fleet(Some(status)) = ask(pins, Request::Fleet)? else { bail!(SocketError::NoAnswer) };
-    output.print(&status, |out| write(out, &status))?;
+    let Reply::Fleet(Some(mut status)) = ask(pins, Request::Fleet)? else { bail!(SocketError::NoAnswer) };
+    // JSON names the engine only.
+    let in_use = status.in_use.take().map_or_else(String::new, |server| format!(" ({server} is in use)"));
+    output.print(&status, |out| write(out, &status, &in_use))?;
     Ok(if status.is_up { Answer::Done } else { Answer::Negative })
 }
 
-fn write(out: &mut dyn Write, status: &Status) -> io::Result<()> {
+fn write(out: &mut dyn Write, status: &Status, in_use: &str) -> io::Result<()> {
     let since = status.since_seconds;
     match (&status.error, status.is_up) {
         (_, true) => {
             let latency =
                 status.latency_seconds.map(|latency| format!(", the last answer took {:.1} ms", latency * 1e3));
-            writeln!(out, "engine {} has answered for {since:.0} s{}", status.engine, latency.unwrap_or_default())?;
+            writeln!(
+                out,
+                "engine {}{in_use} has answered for {since:.0} s{}",
+                status.engine,
+                latency.unwrap_or_default()
+            )?;
         }
         (Some(error), false) => {
             writeln!(out, "engine {} has not answered for {since:.0} s, local limits apply: {error}", status.engine)?;

@@ -21,6 +21,8 @@ use crate::cli::print::{
     output::{Output, count},
 };
 
+const REMOVED: &str = "all rules and counters are removed";
+
 /// The most pins of others that are printed one by one.
 const SHOWN: usize = 20;
 
@@ -48,19 +50,20 @@ struct Detached {
 pub(crate) fn run(arguments: &Arguments, pins: &Path, output: Output) -> Result<Answer> {
     host::check()?;
     if arguments.all {
-        let Removed { interfaces: detached, left } = match removal::remove_all(pins) {
+        let Removed { interfaces: detached, left, had_pins } = match removal::remove_all(pins) {
             // There is nothing to remove.
             Err(Error::NotAttached(_)) => Removed::default(),
             removed => removed?,
         };
         confirm::notify_removed(pins);
         let what = match detached.as_slice() {
-            [] => "no interface was attached".to_owned(),
-            names => format!("detached from {}", names.join(", ")),
+            [] if !had_pins => format!("nothing is attached in {}", escaped(&pins.to_string_lossy())),
+            [] => format!("no interface was attached; {REMOVED}"),
+            names => format!("detached from {}; {REMOVED}", names.join(", ")),
         };
         let daemon_runs = socket::is_listening(pins);
         output.print(&Detached { detached, left: left.clone(), daemon_runs }, |out| {
-            writeln!(out, "{what}; all rules and counters are removed")?;
+            writeln!(out, "{what}")?;
             for pin in left.iter().take(SHOWN) {
                 writeln!(out, "{}: stays, because it does not belong to ratelimit", escaped(&pin.to_string_lossy()))?;
             }

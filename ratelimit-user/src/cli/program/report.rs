@@ -80,10 +80,16 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
     let short_burst = default.first().and_then(|rule| hint::short_burst(&rule.spec.policy, &largest));
     output.print(&attached, |out| {
         for interface in &attached.interfaces {
-            let is_named = about.named.contains(&interface.name);
-            let fell_back = is_named && about.may_fall_back && interface.mode == Some("generic");
-            let why = if fell_back { ": its driver has no native XDP, so it is slower" } else { "" };
-            let undo = done.added.iter().find(|undo| undo.name() == interface.name);
+            let name = &interface.name;
+            let is_generic = interface.mode == Some("generic") && about.named.contains(name) && about.may_fall_back;
+            let undo = done.added.iter().find(|undo| undo.name() == name);
+            let why = match undo {
+                _ if !is_generic => String::new(),
+                Some(_) => ": its driver has no native XDP, so it is slower".to_owned(),
+                None => format!(
+                    ", as before (to try native mode: `ratelimit detach {name}`, then `ratelimit attach {name} --mode auto`)"
+                ),
+            };
             if let Some(program) = undo.and_then(AttachUndo::replaced) {
                 writeln!(out, "{}: ratelimit has taken the place of {program}", interface.name)?;
             }

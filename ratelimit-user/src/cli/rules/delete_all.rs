@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use ratelimit_base::text::service::ServiceName;
 use ratelimit_common::{identity::service::Service, rules::rule::CONFIG};
 use ratelimit_daemon::ssh;
 use ratelimit_dataplane::{
@@ -41,7 +42,8 @@ pub(super) fn delete(rules: &Rules<'_>, service: Option<Service>, pins: &Path, o
     }
     let number = change.deleted.len() + change.deleted_below.len();
     if number == 0 {
-        return change::missing(output, &[format!("there is no {}", rules.name)], false, rules.if_exists);
+        let of = service.map_or_else(String::new, |service| format!(" for {}", ServiceName(service)));
+        return change::missing(output, &[format!("there is no {}{of}", rules.name)], false, rules.if_exists);
     }
     let bar = bar(number);
     let outcome = ssh::change(&mut instance, &change, rules.force, &mut |done| bar.set_position(done as u64));

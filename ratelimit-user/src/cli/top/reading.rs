@@ -130,6 +130,7 @@ impl<'a> Reader<'a> {
             is_in_shadow,
             has_limits_in_shadow: in_shadow::may_be(tables)?,
             now,
+            packets: tables.counts()?.iter().map(|(_, count)| count.packets).sum(),
             sources: found.of_all(found.tracked),
             seen_once: found.of_all(found.seen_once),
             unknown,

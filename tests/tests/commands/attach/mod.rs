@@ -54,6 +54,24 @@ fn a_refused_attach_gives_the_reason_of_the_kernel_and_leaves_no_program() {
     ratelimit.ok("detach --all");
 }
 
+/// It stays generic because it was, not because of its driver.
+#[test]
+fn an_attach_that_finds_generic_mode_names_the_commands_for_native_mode() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    assert!(ratelimit.ok("attach eth0 --mode generic").starts_with("eth0: attached, generic\n"));
+    let text = ratelimit.ok("attach eth0 --packets 5000/s --mode auto");
+    let (detach, attach) = ("ratelimit detach eth0", "ratelimit attach eth0 --mode auto");
+    let expected = format!("eth0: attached, generic, as before (to try native mode: `{detach}`, then `{attach}`)\n");
+    assert!(text.starts_with(&expected), "{text}");
+    for command in [detach, attach] {
+        ratelimit.ok(command.strip_prefix("ratelimit ").unwrap());
+    }
+    assert_eq!(ratelimit.json("status")["interfaces"][0]["mode"], "native");
+    assert!(ratelimit.ok("limit list").contains("5000/s"));
+    ratelimit.ok("detach --all");
+}
+
 /// A kernel that refuses links attaches by netlink. Nothing would track such a program.
 #[test]
 fn a_refused_link_leaves_no_program_that_nothing_tracks() {

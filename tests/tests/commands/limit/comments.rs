@@ -195,6 +195,11 @@ fn rules_are_deleted_by_their_comment() {
         assert_eq!(sources(), ["10.0.0.1", "10.0.0.1", "10.0.0.2", "10.0.0.3"]);
     }
     assert_eq!(deleted("deny del --all --if-exists", "no such").status, 0);
+    // A rule for all services has another service.
+    let missing = |service: &str| deleted(&format!("deny del --all --service {service}"), "it's").stdout;
+    let [of_port, of_all] = ["tcp/80", "udp"].map(missing);
+    assert_eq!(of_port, "there is no rule deny with the comment \"it's\" for tcp/80\n");
+    assert!(of_all.ends_with(" for udp\n"), "{of_all}");
     // An empty variable of a script is no wish to delete all.
     for words in ["deny del --all", "deny del 10.0.0.1"] {
         let output = deleted(words, "");

@@ -86,8 +86,13 @@ fn an_interface_that_goes_is_told_once_and_every_reader_says_the_same() {
     assert_eq!(daemon.gone_line(), gone);
     daemon.end();
     let status = ratelimit.ok("status");
-    assert!(status.contains("its program replaced: run `ratelimit attach wan0` again\n"), "{status}");
+    let advice = "its program replaced: run `ratelimit detach wan0`, or attach to it when it is back\n";
+    assert!(status.contains(advice), "{status}");
+    assert!(ratelimit.run("doctor").stdout.contains("fix: ratelimit detach wan0\n"));
     make(&sandbox, "wan0");
+    let status = ratelimit.ok("status");
+    assert!(status.contains("its program replaced: run `ratelimit attach wan0` again\n"), "{status}");
+    assert!(ratelimit.run("doctor").stdout.contains("fix: ratelimit attach wan0\n"));
     ratelimit.ok("attach wan0");
     assert_eq!(attached(&ratelimit), ["eth0 native config", "wan0 native -"]);
     ratelimit.ok("detach --all");

@@ -116,6 +116,23 @@ fn a_source_over_its_limit_is_named_with_its_rate() {
 }
 
 #[test]
+fn a_flood_from_forged_addresses_is_too_early_to_tell_right_after_an_attach() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let syn = Frame::syn([192, 0, 2, 1], 80);
+    let flood = Flood::of(syn).endless(0).busy_pace(60_000).start(&sandbox);
+    ratelimit.ok("attach eth0 --packets 5000/s");
+    let diagnosis = || ratelimit.json("status")["diagnosis"].as_str().unwrap().to_owned();
+    wait_until("it is too early to tell", || {
+        diagnosis().contains("none over a limit. It is too early to tell whether")
+    });
+    wait_until("the packets are called likely forged", || diagnosis().contains("likely forged"));
+    flood.stop();
+    wait_until("no packet arrives", || ratelimit.ok("status").ends_with("\nNo packet is over a limit now.\n"));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
 fn the_daemon_knows_the_rates_of_the_last_minute() {
     let sandbox = Sandbox::new();
     let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());

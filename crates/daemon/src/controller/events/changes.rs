@@ -3,7 +3,10 @@
 use std::{collections::HashSet, env, fs, path::Path, time::Duration};
 
 use jiff::Timestamp;
-use ratelimit_base::text::{excerpt::escaped, shell::quoted};
+use ratelimit_base::{
+    text::{excerpt::escaped, shell::quoted},
+    unix_group::name_of,
+};
 use ratelimit_common::{
     identity::text::Text,
     maps::change::{BY_BYTES, Change, WHAT_BYTES},
@@ -90,12 +93,7 @@ fn user(id: u32) -> String {
         return "root".to_owned();
     }
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(id)).then(|| name.to_owned())
-    });
-    name.unwrap_or_else(|| format!("user {id}"))
+    name_of(id, &users).map_or_else(|| format!("user {id}"), str::to_owned)
 }
 
 /// Returns all recorded changes of an instance, the oldest first.

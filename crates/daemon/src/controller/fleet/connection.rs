@@ -103,13 +103,9 @@ impl Connection {
         self.link.borrow().clone()
     }
 
-    /// Returns where the engine is, how much of it answers, and which of several servers is in use.
-    pub(super) fn in_words(&self) -> String {
-        let (way, link) = (self.way.in_words(), self.link.borrow());
-        match link.as_ref().and_then(Engine::server) {
-            Some(server) => format!("{way} ({server} is in use)"),
-            None => way,
-        }
+    /// Returns which of several servers is in use.
+    pub(super) fn in_use(&self) -> Option<String> {
+        self.link.borrow().as_ref().and_then(Engine::server).map(str::to_owned)
     }
 
     /// Returns whether the engine answers.

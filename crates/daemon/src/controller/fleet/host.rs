@@ -277,7 +277,8 @@ impl Host {
         let (reported, shared, sources) = self.sources.status(SHOWN, &self.terms, now());
         let ((is_up, since), told) = (self.connection.state(), self.told.read());
         let status = Status {
-            engine: self.connection.in_words(),
+            engine: self.connection.way.in_words(),
+            in_use: self.connection.in_use(),
             is_up,
             since_seconds: since.as_secs_f64(),
             error: self.connection.error.clone().filter(|_| !is_up),

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_base::text::prefix::Prefix;
+use ratelimit_base::{text::prefix::Prefix, unix_group::name_of};
 use ratelimit_dataplane::{self as dataplane, instance::lock, sys::lock_holder::Holder};
 use ratelimit_protocol::stops::{Events, Stop};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -177,14 +177,5 @@ fn who_may_ask(folder: &Path) -> String {
         return "root".to_owned();
     }
     let groups = fs::read_to_string("/etc/group").unwrap_or_default();
-    format!("root and the group {}", group_name(group, &groups).unwrap_or(&group.to_string()))
-}
-
-/// Returns the name of a group in the lines of group(5).
-fn group_name(group: u32, groups: &str) -> Option<&str> {
-    groups.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let (name, number) = (fields.next()?, fields.nth(1)?);
-        (number.parse() == Ok(group)).then_some(name)
-    })
+    format!("root and the group {}", name_of(group, &groups).unwrap_or(&group.to_string()))
 }

@@ -16,6 +16,9 @@ const FLOOD: u64 = 10_000;
 /// Sources that are many if most of them are new.
 const MANY: usize = 1_000;
 
+/// For so many seconds after an attach, few sources have been sampled.
+const EARLY: u64 = 5;
+
 /// What the diagnosis depends on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts<'a> {
@@ -29,6 +32,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) has_limits_in_shadow: bool,
     /// Packets per second.
     pub(crate) now: Verdicts,
+    /// All packets since the first attach.
+    pub(crate) packets: u64,
     /// Tracked sources.
     pub(crate) sources: usize,
     /// Those with one packet or one sample.
@@ -89,6 +94,13 @@ pub(crate) fn of(facts: &Facts<'_>) -> String {
     }
     if !facts.has_rules {
         return "Nothing is limited, because there is no limit. `ratelimit suggest` observes for a minute and proposes one.".to_owned();
+    }
+    let arriving = now.passed.packets + now.dropped.packets;
+    if over == 0 && arriving >= FLOOD && facts.packets < arriving * EARLY {
+        return format!(
+            "{} packets/s arrive, none over a limit. It is too early to tell whether they are forged: look again in a few seconds.",
+            amount(arriving)
+        );
     }
     if over == 0 {
         return "No packet is over a limit now.".to_owned();
@@ -209,6 +221,13 @@ mod tests {
         assert!(of(&Facts::default()).contains("`ratelimit attach IFACE --shadow`"));
         assert!(of(&Facts { has_rules: false, ..quiet() }).contains("there is no limit"));
         assert_eq!(of(&quiet()), "No packet is over a limit now.");
+        let early = Facts { now: packets(60_000, 0, 0), packets: 299_000, ..quiet() };
+        assert_eq!(
+            of(&early),
+            "60,000 packets/s arrive, none over a limit. It is too early to tell whether they are forged: look again in a few seconds."
+        );
+        assert_eq!(of(&Facts { packets: 301_000, ..early.clone() }), "No packet is over a limit now.");
+        assert_eq!(of(&Facts { now: packets(9_000, 0, 0), ..early }), "No packet is over a limit now.");
     }
 
     #[test]

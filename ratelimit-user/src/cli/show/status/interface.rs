@@ -2,7 +2,12 @@
 
 use anyhow::Result;
 use ratelimit_common::rules::rule::CONFIG;
-use ratelimit_dataplane::{Instance, attach::attachment::Attachment, rules::capacities, sys::interface::Attached};
+use ratelimit_dataplane::{
+    Instance,
+    attach::attachment::Attachment,
+    rules::capacities,
+    sys::interface::{self, Attached},
+};
 use serde::Serialize;
 
 use crate::cli::print::output;
@@ -25,6 +30,9 @@ pub(crate) struct Interface {
     pub(crate) origin: Option<&'static str>,
     #[serde(skip)]
     pub(crate) is_gone: bool,
+    /// What to do if it is not attached any more. `doctor` advises the same.
+    #[serde(skip)]
+    pub(crate) advice: String,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -43,13 +51,20 @@ impl Interface {
 
     /// Returns the interfaces of an instance, by name.
     pub(crate) fn list(instance: &Instance) -> Result<Vec<Self>> {
+        let attachments = instance.attachments.list()?;
+        let all = if attachments.iter().any(|one| one.is_gone) { interface::list()? } else { Vec::new() };
         let of = |attachment: Attachment| {
             let shadow = attachment.is_shadow();
             let Attachment { name, mode, is_gone, program_id, index, origin, .. } = attachment;
             let capacity = index.map_or(Ok(None), |index| capacities::of(&instance.tables, index))?;
             let origin = (origin == CONFIG).then(|| output::origin(origin));
-            Ok(Self { name, mode: mode.map(Attached::name), program_id, capacity, shadow, origin, is_gone })
+            let advice = match all.iter().find(|interface| interface.name == name) {
+                Some(found) if found.program.is_some() => format!("run `ratelimit attach {name} --replace`"),
+                Some(_) => format!("run `ratelimit attach {name}` again"),
+                None => format!("run `ratelimit detach {name}`, or attach to it when it is back"),
+            };
+            Ok(Self { name, mode: mode.map(Attached::name), program_id, capacity, shadow, origin, is_gone, advice })
         };
-        instance.attachments.list()?.into_iter().map(of).collect()
+        attachments.into_iter().map(of).collect()
     }
 }

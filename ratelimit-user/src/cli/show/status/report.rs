@@ -191,6 +191,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
         is_in_shadow: shadow.everything,
         has_limits_in_shadow: in_shadow::may_be(tables)?,
         now: now.per_second,
+        packets: passed.packets + dropped.packets,
         sources: found.of_all(found.tracked),
         seen_once: found.of_all(found.seen_once),
         unknown: unknown.as_ref().map(|unknown| unknown.per_second),

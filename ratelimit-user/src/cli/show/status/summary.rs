@@ -48,7 +48,7 @@ fn interfaces(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         if !interface.is_gone {
             write!(out, "{shadow}, program {}{capacity}{owner}", interface.program_id)?;
         } else if !is_of_daemon(&interface.name) {
-            write!(out, ": run `ratelimit attach {}` again", interface.name)?;
+            write!(out, ": {}", interface.advice)?;
         }
         writeln!(out)?;
     }
