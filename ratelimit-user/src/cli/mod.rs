@@ -239,7 +239,12 @@ pub fn main() -> ExitCode {
             return fail(&parse_error::one_line(&error, Arguments::command(), env::args().skip(1)));
         }
     };
-    lock::say_waits_with(|text| journal::say(journal::Level::Info, text));
+    // Signals wait meanwhile, so a reader that takes nothing misses the line.
+    lock::say_waits_with(|text| {
+        if journal::is_ready() {
+            journal::say(journal::Level::Info, text);
+        }
+    });
     match run(arguments) {
         Ok(Answer::Done | Answer::Unchanged) => ExitCode::SUCCESS,
         Ok(Answer::Negative) => ExitCode::FAILURE,

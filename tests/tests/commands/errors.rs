@@ -131,7 +131,7 @@ fn an_empty_variable_of_the_environment_counts_as_unset_and_an_empty_option_is_r
         ratelimit.output(command.env(variable, ""))
     };
     let variables =
-        ["RATELIMIT_PINS", "RATELIMIT_FETCHES", "RATELIMIT_WAITS_FOR_CONFIRM", "SSH_CONNECTION", "NO_COLOR"];
+        ["RATELIMIT_PINS", "RATELIMIT_FETCHES", "RATELIMIT_WAITS_FOR_CONFIRM", "SSH_CONNECTION", "NO_COLOR", "=FOO"];
     for variable in variables {
         for words in ["attach eth0", "status", "attach eth0 --confirm 60s", "confirm", "detach --all"] {
             let output = with(words, variable);

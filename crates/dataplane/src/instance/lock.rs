@@ -197,8 +197,7 @@ impl<'a> Wait<'a> {
 
 fn say_wait(folder: &OwnedFd, pins: &Path) {
     if let Some(say) = SAY.get() {
-        let text = format!("waits for {}, which is locked by {}", pins.display(), Holder::of(folder));
-        signals::let_through(|| say(&text));
+        say(&format!("waits for {}, which is locked by {}", pins.display(), Holder::of(folder)));
     }
 }
 

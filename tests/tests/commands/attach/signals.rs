@@ -2,24 +2,29 @@
 
 use std::{
     collections::BTreeSet,
-    fs::File,
+    fs::{self, File},
+    io::{BufRead as _, BufReader, Read as _},
     os::unix::process::ExitStatusExt as _,
     path::PathBuf,
-    process::{Command, Stdio},
-    thread,
-    time::Duration,
+    process::{ChildStderr, Command, Output, Stdio},
 };
 
-use ratelimit_tests::{Call, Fault, Ratelimit, Sandbox, traced, try_traced};
+use ratelimit_tests::{Call, Fault, Process, Ratelimit, Sandbox, traced, try_traced, wait_until};
 use rustix::{
     fs::{FlockOperation, flock},
-    process::Signal,
+    process::{Pid, Signal, kill_process},
 };
 
-use crate::PINS;
+use crate::{
+    PINS,
+    confirm::{is_over, waiter},
+};
 
 /// Signals that end a command, with their numbers.
 const SIGNALS: [(&str, i32); 3] = [("INT", libc::SIGINT), ("HUP", libc::SIGHUP), ("TERM", libc::SIGTERM)];
+
+/// An attach that is undone unless it is confirmed.
+const CONFIRMED: &str = "attach eth0 --packets 5/s --confirm 1h";
 
 /// System calls at which a command is ended.
 const CALLS: [&str; 5] = ["bpf", "mkdir", "rename", "unlink", "rmdir"];
@@ -97,27 +102,110 @@ fn an_attach_that_a_signal_ends_is_undone_at_every_moment() {
     let _ = Ratelimit::new(&sandbox).run("detach --all");
 }
 
+/// Starts an attach that waits for a confirmation.
+fn start_confirm(sandbox: &Sandbox) -> Process {
+    let mut command = Ratelimit::new(sandbox).command(CONFIRMED);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    sandbox.start(command)
+}
+
 #[test]
 fn ctrl_c_while_an_attach_with_a_confirmation_begins_undoes_it() {
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
-    for milliseconds in [50, 150, 300, 450, 600, 900] {
-        let mut command = ratelimit.command("attach eth0 --packets 5/s --confirm 1h");
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut attach = sandbox.start(command);
-        thread::sleep(Duration::from_millis(milliseconds));
-        let is_over = attach.child.try_wait().unwrap().is_some();
-        if !is_over {
-            attach.signal(Signal::INT);
+    let is_begun = || !is_over(&sandbox);
+    let has_pins = || !pins(&sandbox).is_empty();
+    let is_attached = || !attached(&sandbox).is_empty();
+    let moments: [(&str, &dyn Fn() -> bool); 3] =
+        [("begun", &is_begun), ("pinned", &has_pins), ("attached", &is_attached)];
+    let mut undone = 0;
+    for (name, signal) in SIGNALS {
+        for (moment, has_come) in moments {
+            let mut attach = start_confirm(&sandbox);
+            wait_until(moment, || has_come() || attach.child.try_wait().unwrap().is_some());
+            kill_process(Pid::from_child(&attach.child), Signal::from_named_raw(signal).unwrap()).unwrap();
+            let Output { status, stdout, stderr } = attach.wait();
+            let (shown, said) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+            if shown.is_empty() {
+                assert_eq!(status.signal(), Some(signal), "{moment}: {said}");
+                assert_eq!(said, format!("ratelimit: ended by SIG{name}, and everything is as it was before\n"));
+                assert_eq!((pins(&sandbox), attached(&sandbox)), (BTreeSet::new(), vec![]), "SIG{name}, {moment}");
+                wait_until("the waiter is gone", || is_over(&sandbox));
+                undone += 1;
+            } else {
+                // The command was complete.
+                assert_eq!((said.as_str(), attached(&sandbox)), ("", vec!["eth0"]), "{status}");
+                ratelimit.ok("detach --all");
+            }
         }
-        let status = attach.wait().status;
-        if status.signal() == Some(libc::SIGINT) {
-            assert_eq!((pins(&sandbox), attached(&sandbox)), (BTreeSet::new(), vec![]), "after {milliseconds} ms");
-        } else {
-            assert_eq!((status.code(), attached(&sandbox)), (Some(0), vec!["eth0"]), "after {milliseconds} ms");
-        }
-        let _ = ratelimit.run("detach --all");
     }
+    assert!(undone >= 6, "{undone}");
+}
+
+/// Ends an attach while its waiter already waits: the command is stopped until `meanwhile` is done. Returns what it says.
+fn end_late(sandbox: &Sandbox, meanwhile: impl FnOnce()) -> String {
+    let ratelimit = Ratelimit::new(sandbox);
+    let mut attach = start_confirm(sandbox);
+    wait_until("begun", || !is_over(sandbox));
+    attach.signal(Signal::STOP);
+    wait_until("waits", || ratelimit.run("status --json").stdout.contains("confirm_within_seconds"));
+    meanwhile();
+    attach.signal(Signal::TERM);
+    attach.signal(Signal::CONT);
+    let output = attach.wait();
+    assert_eq!(output.status.signal(), Some(libc::SIGTERM), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_command_that_a_signal_ends_says_that_everything_is_as_before_only_if_it_is() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let (undone, unknown) = (
+        "ratelimit: ended by SIGTERM, and everything is as it was before\n",
+        "ratelimit: ended by SIGTERM; look at `ratelimit status`\n",
+    );
+    assert_eq!(end_late(&sandbox, || {}), undone);
+    assert_eq!((pins(&sandbox), attached(&sandbox)), (BTreeSet::new(), vec![]));
+    let said = end_late(&sandbox, || {
+        ratelimit.ok("confirm");
+        wait_until("confirmed", || is_over(&sandbox));
+    });
+    assert_eq!((said.as_str(), attached(&sandbox)), (unknown, vec!["eth0"]));
+    ratelimit.ok("detach --all");
+    wait_until("over", || is_over(&sandbox));
+    // The rest is undone when another process has released the instance.
+    let mut lock = None;
+    let said = end_late(&sandbox, || {
+        let folder = sandbox.victim(|| File::open(PINS)).unwrap();
+        flock(&folder, FlockOperation::LockExclusive).unwrap();
+        lock = Some(folder);
+    });
+    assert_eq!((said.as_str(), attached(&sandbox)), (unknown, vec![]));
+    drop(lock);
+    wait_until("undone", || pins(&sandbox).is_empty() && is_over(&sandbox));
+    // A waiter that is killed undoes nothing.
+    let said = end_late(&sandbox, || kill_process(waiter(&sandbox), Signal::KILL).unwrap());
+    assert_eq!((said.as_str(), attached(&sandbox)), (unknown, vec!["eth0"]));
+    ratelimit.ok("detach --all");
+}
+
+#[test]
+fn a_change_whose_report_nobody_reads_ends_at_a_signal_and_releases_the_lock() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    ratelimit.ok("attach eth0");
+    let addresses: Vec<String> = (0..2000).map(|number| format!("10.7.{}.{}", number / 250, number % 250)).collect();
+    let mut command = ratelimit.command(&format!("-j deny add {}", addresses.join(" ")));
+    command.stdout(Stdio::piped());
+    let mut change = sandbox.start(command);
+    let waits_in = format!("/proc/{}/wchan", change.child.id());
+    wait_until("blocked", || fs::read_to_string(&waits_in).is_ok_and(|name| name.contains("pipe_write")));
+    change.signal(Signal::TERM);
+    wait_until("ended", || change.child.try_wait().unwrap().is_some());
+    assert_eq!(change.wait().status.signal(), Some(libc::SIGTERM));
+    assert_eq!(ratelimit.json("deny list").as_array().unwrap().len(), addresses.len());
+    ratelimit.ok("detach --all");
 }
 
 #[test]
@@ -149,28 +237,60 @@ fn a_command_that_waits_for_the_lock_ends_at_once_and_one_that_ignores_hangups_d
     ratelimit.ok("attach eth0");
     let lock = sandbox.victim(|| File::open(PINS)).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
-    for words in ["attach eth0 --packets 5/s", "set --shadow on", "deny add 10.9.0.7", "detach --all"] {
-        let mut command = ratelimit.command(words);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut waiting = sandbox.start(command);
-        thread::sleep(Duration::from_millis(300));
+    for words in ["attach eth0 --packets 5/s", CONFIRMED, "set --shadow on", "deny add 10.9.0.7", "detach --all"] {
+        let (mut waiting, mut lines) = start_waiting(&sandbox, ratelimit.command(words));
         waiting.signal(Signal::INT);
         assert_eq!(waiting.wait().status.signal(), Some(libc::SIGINT), "{words}");
+        let mut said = String::new();
+        lines.read_to_string(&mut said).unwrap();
+        let is_attach = words.starts_with("attach");
+        assert_eq!(
+            said,
+            if is_attach { "ratelimit: ended by SIGINT, and everything is as it was before\n" } else { "" }
+        );
     }
+    // What blocks a signal before the command does not end it.
+    let inner = ratelimit.command("attach eth0 --packets 5/s");
+    let mut command = Command::new("env");
+    command.arg("--block-signal=TERM").arg(inner.get_program()).args(inner.get_args()).env_remove("SSH_CONNECTION");
+    let (mut blocked, mut lines) = start_waiting(&sandbox, command);
+    blocked.signal(Signal::TERM);
     drop(lock);
+    assert!(blocked.wait().status.success());
+    let mut said = String::new();
+    lines.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "");
+    assert_eq!(ratelimit.json("limit list")[0]["policy"]["packets"][0]["text"], "5/s");
     assert!(ratelimit.json("deny list").as_array().unwrap().is_empty());
     assert_eq!(attached(&sandbox), ["eth0"]);
     // As with `nohup`.
     ratelimit.ok("detach --all");
     let inner = ratelimit.command("attach eth0 --packets 5/s");
     let mut command = Command::new("sh");
-    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(inner.get_program()).args(inner.get_args());
-    command.env_remove("SSH_CONNECTION").stdout(Stdio::null());
+    command
+        .args(["-c", "trap '' HUP; echo ignored; exec \"$0\" \"$@\""])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    command.env_remove("SSH_CONNECTION").stdout(Stdio::piped());
     let mut attach = sandbox.start(command);
+    let mut output = BufReader::new(attach.child.stdout.take().unwrap());
     // Before the shell ignores it, the signal would end the shell.
-    thread::sleep(Duration::from_millis(100));
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ignored\n");
     attach.signal(Signal::HUP);
+    output.read_to_string(&mut line).unwrap();
     assert!(attach.wait().status.success());
     assert_eq!(attached(&sandbox), ["eth0"]);
     ratelimit.ok("detach --all");
+}
+
+/// Starts a command and waits until it says that it waits for the lock. Returns the rest of what it says, too.
+fn start_waiting(sandbox: &Sandbox, mut command: Command) -> (Process, BufReader<ChildStderr>) {
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut waiting = sandbox.start(command);
+    let (mut lines, mut line) = (BufReader::new(waiting.child.stderr.take().unwrap()), String::new());
+    lines.read_line(&mut line).unwrap();
+    assert!(line.starts_with("ratelimit: waits for /"), "{line}");
+    (waiting, lines)
 }
