@@ -76,7 +76,7 @@ fn about_proofs(
     if !is_limited && cookies.is_some() {
         let why = "SYN cookies prove addresses only over the rate of unknown sources.";
         return Finding::warning(Check::Proofs, "--prove tcp has no effect, because --unknown is off", why)
-            .fixed_by("ratelimit set --unknown RATE");
+            .fixed_by("ratelimit set --unknown auto");
     }
     if !is_limited {
         return Finding::ok(Check::Proofs, "not needed, because unknown sources are not limited");
@@ -165,7 +165,7 @@ mod tests {
         };
         let fixed = |fix: &str| (Severity::Warning, Some(fix.to_owned()));
         assert_eq!(finding(false, None, Some("1"), forwarding), (Severity::Ok, None));
-        assert_eq!(finding(false, Some(5), Some("2"), none), fixed("ratelimit set --unknown RATE"));
+        assert_eq!(finding(false, Some(5), Some("2"), none), fixed("ratelimit set --unknown auto"));
         for setting in [Some("0"), Some("1"), None] {
             assert_eq!(finding(true, Some(5), setting, none), fixed("sysctl -w net.ipv4.tcp_syncookies=2"));
             assert_eq!(finding(true, None, setting, none), (Severity::Ok, None));

@@ -66,8 +66,9 @@ impl Place {
         while !rest.is_empty() {
             let is_first = named.is_empty() || BEFORE.iter().any(|before| named.ends_with(before));
             let (word, after) = rest.split_at(rest.find(' ').map_or(rest.len(), |end| end + 1));
-            // `ip netns` acts on names, which are the same everywhere.
-            if is_first && NETWORK.contains(&word.trim_end()) && !after.starts_with("netns ") {
+            // `ip netns` acts on names, which are the same everywhere. NAME is an interface of another namespace.
+            let is_elsewhere = after.starts_with("netns ") || after.split(' ').any(|word| word == "NAME");
+            if is_first && NETWORK.contains(&word.trim_end()) && !is_elsewhere {
                 named += &self.enter();
             }
             named += word;
@@ -156,6 +157,8 @@ mod tests {
         for same in [
             "ratelimit status",
             "`ratelimit help set`",
+            "`ip netns list`",
+            "run there: `ethtool -K NAME gro on`",
             "`ratelimit serve`",
             "`limit list`",
             "`ratelimit`",

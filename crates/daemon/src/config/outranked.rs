@@ -36,13 +36,18 @@ pub fn lines(rules: &[Planned]) -> Vec<String> {
 /// Returns that one limit takes the place of another, and lets more packets through.
 fn line(rule: &Planned, other: &Planned) -> Option<String> {
     let found = overlap::overlap((rule.target, &rule.spec), (other.target, &other.spec));
-    let is_more = per_second(&rule.spec.policy)? > per_second(&other.spec.policy)?;
-    (found == Overlap::Outranks && is_more).then(|| {
+    (found == Overlap::Outranks && lets_more_through(&rule.spec.policy, &other.spec.policy)).then(|| {
         let is_new = overlap::cross(rule.target.service, other.target.service);
         let packets = if is_new { "new connections" } else { "its packets" };
         let [limit, before] = [rule, other].map(|rule| format!("{}: {}", rule.target, write::spec(&rule.spec)));
         format!("{limit} applies to {packets} in place of {before}, and lets more through")
     })
+}
+
+/// Returns whether one limit admits more packets than another.
+#[must_use]
+pub fn lets_more_through(one: &Policy, other: &Policy) -> bool {
+    per_second(one).zip(per_second(other)).is_some_and(|(one, other)| one > other)
 }
 
 /// Returns the packets that a limit admits, in a unit that is the same for all.

@@ -6,7 +6,7 @@ use ratelimit_common::{
     cells::refused_sample::{self, Refused},
     limits::policy::{LIMIT, Policy},
     maps::{
-        control::{Control, FEATURE_FRONT, SAMPLE_RATE},
+        control::{Control, FEATURE_FRONT, FEATURE_PARENTS, SAMPLE_RATE},
         cpu::Cpu,
     },
 };
@@ -27,6 +27,9 @@ pub struct Sampling {
     /// Whether numbers of passed packets of sources are estimates: there is or was a limit behind cells. Counts in buckets
     /// outlast the rule that they come from, and a source without one has passed uncounted.
     pub are_totals_estimates: bool,
+    /// Whether numbers of refused packets of sources are estimates: a parent refuses sources that have no bucket, and
+    /// such packets are not counted.
+    pub are_refusals_estimates: bool,
 }
 
 impl Sampling {
@@ -35,7 +38,11 @@ impl Sampling {
     pub const fn of(control: &Control) -> Self {
         let has_cells = control.features & FEATURE_FRONT != 0;
         // The largest debt is 0 until the first limit, and never again.
-        Self { has_cells, are_totals_estimates: has_cells && control.largest_debt != 0 }
+        Self {
+            has_cells,
+            are_totals_estimates: has_cells && control.largest_debt != 0,
+            are_refusals_estimates: has_cells && control.features & FEATURE_PARENTS != 0,
+        }
     }
 
     /// Returns whether cells decide about most packets of sources with a policy now, so that only samples are counted.

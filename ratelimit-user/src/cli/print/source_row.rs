@@ -234,6 +234,11 @@ impl<'a> Describe<'a> {
         Counted { estimated: self.sampling.are_totals_estimates, ..count.into() }
     }
 
+    /// Packets of a source that were refused.
+    fn refused(&self, count: Count, bucket: &Bucket) -> Counted {
+        Counted::refused(count, bucket.is_sampled() || self.sampling.are_refusals_estimates)
+    }
+
     /// Describes what a rule has decided.
     pub(crate) fn hits(&self, hits: &Hits) -> HitsRow {
         let refused = |count| Counted::refused(count, hits.are_refused_sampled);
@@ -254,8 +259,8 @@ impl<'a> Describe<'a> {
             service: ServiceName(service).to_string(),
             policy: PolicyRow::of(&spec),
             passed: self.passed(Count { packets: bucket.passed(), bytes: bucket.passed_bytes }),
-            dropped: Counted::refused(bucket.dropped(), bucket.is_sampled()),
-            would_drop: Counted::refused(bucket.would_drop(), bucket.is_sampled()),
+            dropped: self.refused(bucket.dropped(), bucket),
+            would_drop: self.refused(bucket.would_drop(), bucket),
             seen: Seen::of(bucket, self.now, self.at)?,
             per_second: per_second.map(|rates| PerSecond {
                 estimated: is_sampled || rates.are_estimates[1],

@@ -14,6 +14,7 @@ use ratelimit_common::{
     },
 };
 use ratelimit_daemon::{
+    config::outranked,
     controller::events::changes,
     edits::{
         filled::{self, Whole},
@@ -333,6 +334,10 @@ pub(crate) fn other_services(instance: &Instance, rule: &Listed) -> Result<Vec<S
     for other in around::meeting(&instance.tables, rule.target)? {
         let is_new = overlap::cross(rule.target.service, other.target.service);
         let (target, words) = (other.target, write::spec(&other.spec));
+        let more = match outranked::lets_more_through(&rule.spec.policy, &other.spec.policy) {
+            true => ", and lets more through",
+            false => "",
+        };
         match overlap::overlap((rule.target, &rule.spec), (target, &other.spec)) {
             Overlap::Outranked if is_said && overlap::is_within(target.sources, rule.target.sources) => {}
             Overlap::Outranked if is_new => {
@@ -340,9 +345,9 @@ pub(crate) fn other_services(instance: &Instance, rule: &Listed) -> Result<Vec<S
             }
             Overlap::Outranked => outranked.push(format!("  does not apply to {target}: {words}")),
             Overlap::Outranks if is_new => {
-                outranks.push(format!("  applies to new connections in place of {target}: {words}"));
+                outranks.push(format!("  applies to new connections in place of {target}: {words}{more}"));
             }
-            Overlap::Outranks => outranks.push(format!("  applies in place of {target}: {words}")),
+            Overlap::Outranks => outranks.push(format!("  applies in place of {target}: {words}{more}")),
             Overlap::None => {}
         }
     }

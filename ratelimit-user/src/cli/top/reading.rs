@@ -126,6 +126,7 @@ impl<'a> Reader<'a> {
         let worst: Vec<Worst<'_>> = rows.iter().map(Worst::of).collect();
         let facts = Facts {
             is_attached: attachments.iter().any(|attachment| !attachment.is_gone),
+            are_gone: !attachments.is_empty() && attachments.iter().all(|attachment| attachment.is_gone),
             has_rules: self.has_rules(tables, control.generation)? || unknown.is_some(),
             is_in_shadow,
             has_limits_in_shadow: in_shadow::may_be(tables)?,
@@ -217,7 +218,7 @@ fn of_source(row: &SourceRow, followed: &Followed) -> Row {
         total: [bucket.passed(), bucket.over_limit()],
         detail: row.policy.text.clone(),
         are_estimates: rates.are_estimates,
-        are_totals_estimates: [row.passed.estimated, bucket.is_sampled()],
+        are_totals_estimates: [row.passed.estimated, row.dropped.estimated || row.would_drop.estimated],
         few: rates.few,
         source: Some(Prefix::of(source, source.prefix)),
     }

@@ -50,6 +50,14 @@ fn some(calls: &[Call], most: usize) -> Vec<(&'static str, usize)> {
     calls.iter().step_by(step).chain(last).map(|call| (call.name, call.number)).collect()
 }
 
+/// Has signals end what this process starts. A shell that runs the tests in the background ignores SIGINT for them.
+fn end_by_signals() {
+    for (_, signal) in SIGNALS {
+        // SAFETY: the default action is no function.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
 /// Ends this command at some of its system calls. After each, `look` finds out what is there, and the result is one of two:
 /// that before, or that of the whole command. Returns how often it was each.
 fn end_at_many_moments<T: PartialEq + std::fmt::Debug>(
@@ -92,6 +100,7 @@ fn end_at_many_moments<T: PartialEq + std::fmt::Debug>(
 
 #[test]
 fn an_attach_that_a_signal_ends_is_undone_at_every_moment() {
+    end_by_signals();
     let sandbox = Sandbox::new();
     sandbox.ip("link add eth1 type veth");
     let words = "attach eth0 eth1 --packets 5/s --mode generic";
@@ -111,6 +120,7 @@ fn start_confirm(sandbox: &Sandbox) -> Process {
 
 #[test]
 fn ctrl_c_while_an_attach_with_a_confirmation_begins_undoes_it() {
+    end_by_signals();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let is_begun = || !is_over(&sandbox);
@@ -159,6 +169,7 @@ fn end_late(sandbox: &Sandbox, meanwhile: impl FnOnce()) -> String {
 
 #[test]
 fn a_command_that_a_signal_ends_says_that_everything_is_as_before_only_if_it_is() {
+    end_by_signals();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     let (undone, unknown) = (
@@ -192,6 +203,7 @@ fn a_command_that_a_signal_ends_says_that_everything_is_as_before_only_if_it_is(
 
 #[test]
 fn a_change_whose_report_nobody_reads_ends_at_a_signal_and_releases_the_lock() {
+    end_by_signals();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");
@@ -210,6 +222,7 @@ fn a_change_whose_report_nobody_reads_ends_at_a_signal_and_releases_the_lock() {
 
 #[test]
 fn a_change_that_a_signal_ends_is_done_or_not_begun() {
+    end_by_signals();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     sandbox.ip("link add eth1 type veth");
@@ -232,6 +245,7 @@ fn a_change_that_a_signal_ends_is_done_or_not_begun() {
 
 #[test]
 fn a_command_that_waits_for_the_lock_ends_at_once_and_one_that_ignores_hangups_does_not() {
+    end_by_signals();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
     ratelimit.ok("attach eth0");

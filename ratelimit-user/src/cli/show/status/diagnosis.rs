@@ -1,10 +1,7 @@
 //! One sentence or two that say what happens and what to do.
 
 use anyhow::Result;
-use ratelimit_base::text::{
-    amount::{about, amount},
-    units::PacketRate,
-};
+use ratelimit_base::text::{amount::amount, units::PacketRate};
 use ratelimit_common::limits::limit::{Rate, SECOND};
 use ratelimit_dataplane::{readings::rates::Verdicts, tables::open::Tables};
 
@@ -24,6 +21,8 @@ const EARLY: u64 = 5;
 pub(crate) struct Facts<'a> {
     /// Whether an interface carries the program.
     pub(crate) is_attached: bool,
+    /// Whether all interfaces that carried it are gone. Other lines tell what to do.
+    pub(crate) are_gone: bool,
     /// Whether a rule, a list or a limit of unknown sources exists.
     pub(crate) has_rules: bool,
     /// Whether the whole instance is in shadow.
@@ -85,6 +84,9 @@ impl<'a> Worst<'a> {
 pub(crate) fn of(facts: &Facts<'_>) -> String {
     let now = &facts.now;
     let over = now.dropped.packets + now.would_drop.packets;
+    if facts.are_gone {
+        return "Nothing is limited now, because no attached interface exists.".to_owned();
+    }
     if !facts.is_attached {
         return "Nothing is limited, because no interface is attached. `ratelimit attach IFACE --shadow` attaches one."
             .to_owned();
@@ -100,6 +102,13 @@ pub(crate) fn of(facts: &Facts<'_>) -> String {
         return format!(
             "{} packets/s arrive, none over a limit. It is too early to tell whether they are forged: look again in a few seconds.",
             amount(arriving)
+        );
+    }
+    if over == 0 && arriving >= FLOOD && facts.sources >= MANY && facts.unknown.is_none() {
+        return format!(
+            "No packet is over a limit now. {} packets/s arrive from at least {} sources. If you do not know them, `ratelimit set --unknown auto` limits new ones.",
+            amount(arriving),
+            amount(facts.sources as u64)
         );
     }
     if over == 0 {
@@ -167,13 +176,12 @@ fn new_sources(facts: &Facts<'_>) -> Option<String> {
     } else if are_refused || are_seen_once {
         // Refused sources have no bucket, so they are not counted.
         let is_counted = facts.sources >= MANY;
-        let sources =
-            if is_counted { format!("about {}", amount(about(facts.sources as u64))) } else { "many".to_owned() };
+        let sources = if is_counted { format!("at least {}", amount(facts.sources as u64)) } else { "many".to_owned() };
         format!("{} packets/s from {sources} sources, most seen once: likely forged.", amount(all))
     } else {
         return None;
     };
-    let Some(rate) = facts.unknown else { return Some(format!("{what} `ratelimit set --unknown RATE` limits them.")) };
+    let Some(rate) = facts.unknown else { return Some(format!("{what} `ratelimit set --unknown auto` limits them.")) };
     let rate = PacketRate(Rate { amount: rate, period: SECOND });
     let advice = if facts.proves_tcp {
         "`ratelimit allow add ADDRESS` lets an important source through."
@@ -219,6 +227,8 @@ mod tests {
     #[test]
     fn an_instance_without_interfaces_or_rules_says_how_to_begin() {
         assert!(of(&Facts::default()).contains("`ratelimit attach IFACE --shadow`"));
+        let gone = Facts { is_attached: false, are_gone: true, ..quiet() };
+        assert_eq!(of(&gone), "Nothing is limited now, because no attached interface exists.");
         assert!(of(&Facts { has_rules: false, ..quiet() }).contains("there is no limit"));
         assert_eq!(of(&quiet()), "No packet is over a limit now.");
         let early = Facts { now: packets(60_000, 0, 0), packets: 299_000, ..quiet() };
@@ -235,12 +245,19 @@ mod tests {
         let flood = Facts { now: packets(3_100_000, 20, 0), sources: 200_000, seen_once: 180_000, ..quiet() };
         assert_eq!(
             of(&flood),
-            "3.1 M packets/s from about 200,000 sources, most seen once: likely forged. `ratelimit set --unknown RATE` limits them."
+            "3.1 M packets/s from at least 200,000 sources, most seen once: likely forged. `ratelimit set --unknown auto` limits them."
         );
         let limited = Facts { unknown: Some(20_000), ..flood.clone() };
         assert!(of(&limited).contains(" Unknown sources have 20k/s in total. `ratelimit set --prove tcp` lets"));
         let proving = of(&Facts { proves_tcp: true, ..limited });
         assert!(proving.ends_with("in total. `ratelimit allow add ADDRESS` lets an important source through."));
+        // Forged addresses can come back, too.
+        let back = Facts { now: packets(59_882, 0, 0), packets: 600_000, sources: 40_000, seen_once: 900, ..quiet() };
+        assert_eq!(
+            of(&back),
+            "No packet is over a limit now. 59,882 packets/s arrive from at least 40,000 sources. If you do not know them, `ratelimit set --unknown auto` limits new ones."
+        );
+        assert_eq!(of(&Facts { unknown: Some(1), ..back }), "No packet is over a limit now.");
         // Many returning sources, or few packets, are no flood.
         assert!(!of(&Facts { seen_once: 90_000, ..flood.clone() }).contains("forged"));
         assert!(!of(&Facts { now: packets(9_000, 20, 0), ..flood.clone() }).contains("forged"));

@@ -153,7 +153,9 @@ impl Report {
         let by_interface = features & FEATURE_SHADOW_PROGRAMS != 0
             && bucket.would_drop().packets != 0
             && bucket.dropped().packets == 0;
-        let refused = |Count { packets, .. }| Packets { packets, estimated: bucket.is_sampled() && packets != 0 };
+        let sampling = Sampling::of(&control);
+        let are_estimates = bucket.is_sampled() || sampling.are_refusals_estimates;
+        let refused = |Count { packets, .. }| Packets { packets, estimated: are_estimates && packets != 0 };
         let shadow =
             features & FEATURE_SHADOW != 0 || policy.is_some_and(|policy| policy.over_limit == SHADOW) || by_interface;
         let refused_now = verdict == "drop" || refused_for.is_some() || is_refused_now(&counts, &key)?;
@@ -181,7 +183,7 @@ impl Report {
             refused_for_seconds: refused_for.filter(|_| !shadow).map(rounded_up),
             unknown,
             refused_now,
-            passed: Packets { packets: bucket.passed(), estimated: Sampling::of(&control).are_totals_estimates },
+            passed: Packets { packets: bucket.passed(), estimated: sampling.are_totals_estimates },
             dropped: refused(bucket.dropped()),
             would_drop: refused(bucket.would_drop()),
             seen: Seen::of(&bucket, now, Timestamp::now())?,
