@@ -54,7 +54,6 @@ pub fn run(file: &Path) -> Result<()> {
     let signals = runtime.block_on(async { anyhow::Ok(Signals::register()?) })?;
     let requests = requests::read(file)?;
     reload::check(&requests).map_err(|problem| anyhow!("{}: {problem}", file.display()))?;
-    reload::warn_of_writers(file);
     let listens = requests.listens.clone();
     let shown = requests.encryption.as_ref().map(certificate::read).transpose();
     let shown = shown.map_err(|problem| anyhow!("{}: {problem}", file.display()))?.map(Shown::new);
@@ -165,6 +164,8 @@ pub fn run(file: &Path) -> Result<()> {
         ];
         let others: String = others.into_iter().flatten().map(address).collect();
         let serving = listens.shown(shown.is_some());
+        // Before this, an error is the one line that is printed.
+        reload::warn_of_writers(file);
         journal::say(Level::Info, &format!("serving {serving} by {count}{others}"));
         service_manager::ready("serving");
         if let Some(sender) = sender {
