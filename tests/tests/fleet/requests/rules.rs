@@ -191,7 +191,7 @@ fn rules_in_the_engine_that_make_no_sense_change_nothing_and_are_told_once() {
         ("9", &large, "the rules are too long"),
         ("9", "version = 9\n", "make no sense"),
         ("9007199254740992", &last, "make no sense"),
-        ("1e99", &good, "a number is no number"),
+        ("1e99", &good, "a value is not a number"),
     ] {
         write(&sandbox, version, text);
         let line = one.await_line(expected);
