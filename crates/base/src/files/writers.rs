@@ -1,6 +1,7 @@
 //! Who else may change a file that this process obeys.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
     fs::{self, Metadata},
     os::unix::fs::MetadataExt as _,
@@ -22,30 +23,37 @@ const GROUP: u32 = 0o020;
 const ALL: u32 = 0o002;
 
 /// In a folder with this mode, users can rename and delete only what is theirs.
-const STICKY: u32 = 0o1000;
-
-/// The words before the command of a warning.
-const RUN: &str = ": run `";
+pub const STICKY: u32 = 0o1000;
 
 /// The most symbolic links in a path, as in the kernel.
-const MOST_LINKS: usize = 40;
+pub const MOST_LINKS: usize = 40;
 
 /// Returns why another user may change one of these files, and what to do: a line for each command that is necessary,
 /// and for each file that has to be elsewhere.
 pub fn warnings<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Vec<String> {
-    let mut warnings: Vec<String> = Vec::new();
-    for warning in files.into_iter().filter_map(|file| others(file)) {
-        let help = |warning: &str| warning.split_once(RUN).map_or(warning, |(_, command)| command).to_owned();
-        if warnings.iter().all(|earlier| help(earlier) != help(&warning)) {
-            warnings.push(warning);
-        }
-    }
-    warnings
+    let mut commands = BTreeSet::new();
+    let reasons = files.into_iter().filter_map(|file| others(file));
+    let told = reasons.filter(|reason| reason.command.as_ref().is_none_or(|command| commands.insert(command.clone())));
+    told.map(|Reason { why, command }| {
+        let help = command.map_or_else(
+            || "keep the file in a folder of root, such as /etc/ratelimit".to_owned(),
+            |command| format!("run `{command}`"),
+        );
+        escaped(&format!("{why}: {help}"))
+    })
+    .collect()
 }
 
-/// Returns the first reason why another user than root and this one may change a file, and what to do, in one line. None
-/// if nobody may, or if the path leads to no regular file.
-fn others(file: &Path) -> Option<String> {
+/// Why another user may change a file.
+struct Reason {
+    why: String,
+    /// What ends that. None if the file has to be elsewhere.
+    command: Option<String>,
+}
+
+/// Returns the first reason why another user than root and this one may change a file. None if nobody may, or if the path
+/// leads to no regular file.
+fn others(file: &Path) -> Option<Reason> {
     if !fs::metadata(file).ok()?.is_file() {
         return None;
     }
@@ -67,31 +75,32 @@ fn others(file: &Path) -> Option<String> {
             here = if target.is_absolute() { PathBuf::from("/") } else { here.parent()?.to_owned() };
         }
     }
-    reason.map(|reason| escaped(&reason))
+    reason
 }
 
 /// Returns why another user may change what is at a path, on the way to `file`.
-fn reason_of(here: &Path, found: &Metadata, file: &Path) -> Option<String> {
+fn reason_of(here: &Path, found: &Metadata, file: &Path) -> Option<Reason> {
+    let reason = |why: String, command: String| Some(Reason { why, command: Some(command) });
     let (shown, word) = (here.display(), quoted(&here.display().to_string()));
     let what = if found.is_dir() { format!("{shown}, above {}", file.display()) } else { shown.to_string() };
     let owner = found.uid();
     if owner != 0 && owner != geteuid().as_raw() {
         let owner = name_in("/etc/passwd", owner);
-        // A user could not log in without his home.
-        return Some(if found.is_dir() {
-            format!("{what}, belongs to user {owner}: keep the file in a folder of root, such as /etc/ratelimit")
-        } else {
-            format!("{what} belongs to user {owner}, who may change it{RUN}chown -h root {word}`")
-        });
+        if found.is_dir() {
+            // A user could not log in without his home.
+            return Some(Reason { why: format!("{what}, belongs to user {owner}"), command: None });
+        }
+        let why = format!("{what} belongs to user {owner}, who may change it");
+        return reason(why, format!("chown -h root {word}"));
     }
     let may_write = |mode: u32| found.mode() & mode != 0 && !found.is_symlink();
     if found.is_dir() && (found.mode() & STICKY != 0 || is_mounted_for_reading(here)) {
         None
     } else if may_write(ALL) {
-        Some(format!("every user may change {what}{RUN}chmod o-w {word}`"))
+        reason(format!("every user may change {what}"), format!("chmod o-w {word}"))
     } else if may_write(GROUP) && found.gid() != 0 {
         let group = name_in("/etc/group", found.gid());
-        Some(format!("group {group} may change {what}{RUN}chmod g-w {word}`"))
+        reason(format!("group {group} may change {what}"), format!("chmod g-w {word}"))
     } else {
         None
     }
@@ -125,7 +134,7 @@ fn is_for_reading(mount: u64, mounts: &str) -> bool {
 }
 
 /// Returns the parts of a path without its root, in reverse order.
-fn parts(path: &Path) -> Vec<OsString> {
+pub fn parts(path: &Path) -> Vec<OsString> {
     let parts = path.components().rev();
     parts
         .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))

@@ -8,6 +8,8 @@ use std::{
     sync::OnceLock,
 };
 
+use super::shell;
+
 /// What the commands of this process are about.
 static PLACE: OnceLock<Place> = OnceLock::new();
 
@@ -111,13 +113,11 @@ fn of_path(path: &Path) -> String {
     quoted(path.as_os_str().as_bytes())
 }
 
-/// Returns a word of a shell.
+/// Returns a word of a shell that can stand in backticks.
 fn quoted(word: &[u8]) -> String {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_./:@%+=,-".contains(byte);
     let text = str::from_utf8(word).ok().filter(|text| !text.contains(|c: char| c.is_control() || c == '`'));
     match text {
-        Some(text) if !text.is_empty() && word.iter().all(is_plain) => text.to_owned(),
-        Some(text) => format!("'{}'", text.replace('\'', r"'\''")),
+        Some(text) => shell::quoted(text),
         None => format!("$'{}'", word.iter().map(|byte| format!(r"\x{byte:02x}")).collect::<String>()),
     }
 }

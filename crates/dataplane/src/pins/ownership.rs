@@ -17,9 +17,10 @@ use std::{
     fs::{self, Metadata},
     io,
     os::unix::fs::MetadataExt as _,
-    path::{self, Component, Path, PathBuf},
+    path::{self, Path, PathBuf},
 };
 
+use ratelimit_base::files::writers::{MOST_LINKS, STICKY, parts};
 use rustix::{io::Errno, process::geteuid};
 
 use crate::{
@@ -27,17 +28,11 @@ use crate::{
     error::{PinsError, at},
 };
 
-/// The most symbolic links in a path, as in the kernel.
-const MOST_LINKS: usize = 40;
-
 /// Permissions to write for the group and for all users.
 const OTHERS_WRITE: u32 = 0o022;
 
 /// Folders of the system, in which no user can create, rename or delete anything.
 const OF_SYSTEM: [&str; 2] = ["/sys", "/sys/fs"];
-
-/// In a folder with this mode, users can rename and delete only what is theirs.
-const STICKY: u32 = 0o1000;
 
 /// Checks the way to a folder, and the folder itself. Returns its inode, or none if it does not exist. `/` is what a
 /// system trusts.
@@ -122,13 +117,4 @@ fn look(path: &Path) -> Result<Option<Metadata>, Error> {
 fn check_owner(path: &Path, owner: u32) -> Result<(), Error> {
     let is_ours = owner == 0 || owner == geteuid().as_raw();
     if is_ours { Ok(()) } else { Err(PinsError::Foreign { path: path.to_owned(), owner }.into()) }
-}
-
-/// Returns the parts of a path without its root, in reverse order.
-fn parts(path: &Path) -> Vec<OsString> {
-    let parts = path.components().rev();
-    parts
-        .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
-        .map(|part| part.as_os_str().to_owned())
-        .collect()
 }

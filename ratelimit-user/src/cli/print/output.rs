@@ -84,20 +84,17 @@ fn write<T: Serialize>(
         None if is_json && !pasted::is_elsewhere() => {
             serde_json::to_writer(&mut *out, value).map_err(io::Error::from)?;
         }
-        None if is_json => {
+        peer if is_json => {
             let mut value = serde_json::to_value(value)?;
             name_place(&mut value);
-            serde_json::to_writer(&mut *out, &value).map_err(io::Error::from)?;
-        }
-        Some(peer) if is_json => {
-            let mut value = serde_json::to_value(value)?;
-            name_place(&mut value);
-            let each = match &mut value {
-                Value::Array(all) => all.as_mut_slice(),
-                one => slice::from_mut(one),
-            };
-            for object in each.iter_mut().filter_map(Value::as_object_mut) {
-                object.insert("allowed_ssh".to_owned(), peer.to_string().into());
+            if let Some(peer) = peer {
+                let each = match &mut value {
+                    Value::Array(all) => all.as_mut_slice(),
+                    one => slice::from_mut(one),
+                };
+                for object in each.iter_mut().filter_map(Value::as_object_mut) {
+                    object.insert("allowed_ssh".to_owned(), peer.to_string().into());
+                }
             }
             serde_json::to_writer(&mut *out, &value).map_err(io::Error::from)?;
         }

@@ -1,6 +1,7 @@
 //! Rules for services that have packets in common: the command says which of them applies.
 
 use ratelimit_tests::{Daemon, Flood, Folder, Frame, Ratelimit, Sandbox};
+use rustix::process::Signal;
 
 /// Sends 50 packets, and returns how many of them passed.
 fn passed(sandbox: &Sandbox, ratelimit: &Ratelimit<'_>, frame: &Frame) -> u64 {
@@ -132,5 +133,8 @@ fn check_and_reload_name_a_limit_that_lets_more_through_than_the_one_it_outranks
         let output = ratelimit.run(&format!("check {file}"));
         assert!(output.stderr.contains(line), "{output:?}");
     }
+    // Its lines about each file stay unread.
+    daemon.process.signal(Signal::TERM);
+    assert!(daemon.process.wait().status.success());
     ratelimit.ok("detach --all");
 }

@@ -6,7 +6,6 @@ use std::{
     io::{self, Read as _, Write as _},
     os::unix::process::ExitStatusExt as _,
     process::{Child, Command, ExitStatus, Stdio},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -17,8 +16,8 @@ use ratelimit_dataplane::{
 };
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-    process::{Pid, Signal, kill_process},
+    io::{Errno, retry_on_intr},
+    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
     stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
 
@@ -127,13 +126,11 @@ impl Attach {
 
     /// Waits for the end of the process, until this moment at most.
     fn end(&mut self, until: Instant) -> io::Result<Option<ExitStatus>> {
-        loop {
-            let status = self.process.try_wait()?;
-            if status.is_some() || Instant::now() >= until {
-                return Ok(status);
-            }
-            thread::sleep(LOOK);
-        }
+        let process = pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty())?;
+        let left = until.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&left)))?;
+        self.process.try_wait()
     }
 }
 

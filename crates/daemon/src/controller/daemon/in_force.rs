@@ -142,7 +142,7 @@ impl InForce {
 
     /// Records that an interface does not exist any more, and tells the service manager. Returns whether it is new that it
     /// is missed.
-    pub(super) fn is_missed(&mut self, name: &String) -> bool {
+    pub(super) fn record_gone(&mut self, name: &String) -> bool {
         let is_new = !self.is_awaited(name) && self.gone.insert(name.clone());
         if is_new {
             service_manager::ready(&self.status());

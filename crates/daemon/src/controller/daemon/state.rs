@@ -341,7 +341,7 @@ impl Daemon {
                 self.in_force.leave_off(name);
             }
             Ok(Appeared::Gone) => {
-                if self.in_force.is_missed(name) {
+                if self.in_force.record_gone(name) {
                     let text = "gone, and not limited any more: the daemon attaches to it when it is back";
                     say(Level::Warning, &format!("{name}: {text}"));
                 }

@@ -101,8 +101,12 @@ fn each_around(
 /// Returns the unexpired rules for narrower sources or services inside a rule's prefix, without their comments.
 pub fn inside(tables: &Tables, target: Target) -> Result<Vec<Listed>, Error> {
     let Sources::Prefix(prefix) = target.sources else { return Ok(Vec::new()) };
-    if prefix.is_host() && Services::read(tables)?.is_empty() {
-        return Ok(Vec::new());
+    if prefix.is_host() {
+        // Only its own rules for other services can be inside, and the maps may have a million others.
+        let services = Services::read(tables)?;
+        let services = [Service::Any].into_iter().chain(services.iter().map(|(service, _)| service));
+        let others = services.map(|service| target.of(service)).filter(|other| *other != target);
+        return others.filter_map(|other| super::without_comment(tables, other).transpose()).collect();
     }
     let is_inside = |source: &Source| prefix.contains(&Prefix::of(source, source.prefix));
     let rules = rule_maps::sources(tables)?.into_iter().chain(rule_maps::prefixes(tables)?);
