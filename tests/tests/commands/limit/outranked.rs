@@ -91,6 +91,8 @@ fn many_outranked_rules_are_counted() {
     ratelimit.ok_with("limit set - --service tcp/22 --packets 30/m", &lines);
     let text = ratelimit.ok("limit set default --service tcp-syn --packets 20/s");
     assert!(text.lines().count() == 7 && text.ends_with("\n  and in place of 15 more rules\n"), "{text}");
+    let first = "  applies to new connections in place of 10.8.0.0 tcp/22: 30/m, and lets more through";
+    assert_eq!(text.lines().nth(1), Some(first));
     ratelimit.ok("detach --all");
 }
 

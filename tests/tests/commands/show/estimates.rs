@@ -127,6 +127,30 @@ impl Traffic<'_> {
     }
 }
 
+/// A parent also refuses packets of sources without a bucket, which nothing counts for the source.
+#[test]
+fn refused_packets_of_sources_beside_a_parent_do_not_claim_to_be_exact() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    for (options, is_estimate) in [("--packets 100/h", false), ("--packets 100/h --parent /24=150/h", true)] {
+        ratelimit.ok(&format!("attach eth0 {options}"));
+        for host in 1..=4 {
+            Flood::of(Frame::udp([10, 9, 0, host], 9)).send(&sandbox, 200);
+        }
+        let rows = ratelimit.json("sources");
+        let refused: Vec<_> = rows.as_array().unwrap().iter().filter(|row| packets(&row["dropped"]) > 0).collect();
+        assert!(!refused.is_empty(), "{rows}");
+        for row in refused {
+            assert_eq!(row["dropped"]["estimated"], is_estimate, "{options}: {row}");
+            let why = ratelimit.json(&format!("why {}", row["source"].as_str().unwrap()));
+            assert_eq!(why["dropped"]["estimated"], is_estimate, "{options}: {why}");
+            let is_exact = packets(&row["dropped"]) == 100;
+            assert!(is_estimate || is_exact, "{options}: {row}");
+        }
+        ratelimit.ok("detach --all");
+    }
+}
+
 fn start(ratelimit: &Ratelimit<'_>) {
     ratelimit.ok("attach eth0 --packets 100k/s");
     // Windows count each packet.
