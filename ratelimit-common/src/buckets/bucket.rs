@@ -84,7 +84,7 @@ impl Bucket {
     }
 
     /// Adds what the sliding log of the source has counted.
-    pub fn add_log(&mut self, log: &Self, now: u64) {
+    pub fn add_log(&mut self, log: &Self) {
         let sum = |count: u64, other| seen::with_count(count, seen::count(count).saturating_add(other));
         self.passed = sum(self.passed, log.passed());
         self.dropped = sum(self.dropped, log.dropped().packets) | log.dropped & SAMPLED;
@@ -96,14 +96,13 @@ impl Bucket {
         ] {
             *bytes = bytes.saturating_add(more);
         }
-        self.merge_times(log, now);
+        self.merge_times(log);
     }
 
     /// Takes over the last time of another bucket of the source if it is later, and its first time if none is known.
-    fn merge_times(&mut self, other: &Self, now: u64) {
+    fn merge_times(&mut self, other: &Self) {
         self.dropped = seen::with_first(self.dropped, other.dropped);
-        let since = |bucket: &Self| bucket.since_last(now).unwrap_or(u64::MAX);
-        if since(other) < since(self) {
+        if seen::is_later(other.passed, self.passed) {
             self.passed = seen::with_count(other.passed, self.passed());
         }
     }
@@ -135,6 +134,8 @@ impl Bucket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolution(pub u64);
 
+/// Bits of a generation of the rules that a resolution keeps.
+pub const GENERATION_BITS: u32 = u64::BITS - POLICY_BITS - TIME_BITS;
 const POLICY_BITS: u32 = 12;
 const TIME_BITS: u32 = 26;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;

@@ -49,6 +49,13 @@ pub const fn is_same_time(word: u64, other: u64) -> bool {
     (word ^ other) >> COUNT_BITS == 0
 }
 
+/// Returns whether the last time of a word is known, and later than that of another or alone known.
+#[must_use]
+pub const fn is_later(word: u64, other: u64) -> bool {
+    let (step, before) = (word >> COUNT_BITS, other >> COUNT_BITS);
+    step != 0 && (before == 0 || (step.wrapping_sub(before) << COUNT_BITS).cast_signed() > 0)
+}
+
 /// Returns a word that counts no packet and says that its source was first seen at `now`, in nanoseconds.
 #[inline(always)]
 #[must_use]
@@ -119,12 +126,19 @@ mod tests {
                 prop_assert!((later..later + (1 << FIRST_SHIFT)).contains(&tracked), "{} {}", tracked, later);
             }
             prop_assert_eq!(is_same_time(passed, last(now)), last(seen) == last(now));
+            let half = 1 << (LAST_BITS - 1 + LAST_SHIFT);
+            let is_known = last(seen) != 0 && last(now) != 0;
+            if is_known && later < half {
+                prop_assert_eq!(is_later(last(now), passed), last(seen) != last(now));
+                prop_assert!(!is_later(passed, last(now)));
+            }
         }
     }
 
     #[test]
     fn a_count_alone_has_no_times() {
         assert_eq!((since_last(7, DAY), since_first(7 | SAMPLED, DAY)), (None, None));
+        assert_eq!([is_later(7, last(0)), is_later(last(0), 7), is_later(7, 7)], [false, true, false]);
         assert_eq!((since_last(last(0), 0), since_first(first(0), 0)), (Some(0), Some(0)));
     }
 

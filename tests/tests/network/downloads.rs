@@ -64,7 +64,7 @@ fn can_connect(sandbox: &Sandbox, address: SocketAddr) -> bool {
 }
 
 #[test]
-fn a_download_sends_an_acknowledgement_for_two_segments_and_a_lower_limit_stops_other_connections_of_the_client() {
+fn a_download_sends_thousands_of_acknowledgements_and_a_lower_limit_stops_other_connections_of_the_client() {
     let _alone = alone();
     let sandbox = Sandbox::new();
     let ratelimit = Ratelimit::new(&sandbox);
@@ -77,7 +77,9 @@ fn a_download_sends_an_acknowledgement_for_two_segments_and_a_lower_limit_stops_
     let (time, failed) = download(&sandbox);
     let acknowledgements = passed();
     println!("{acknowledgements} packets of the client for {segments} segments in {time:?}");
-    assert!((segments / 4..=segments * 11 / 20).contains(&acknowledgements), "{acknowledgements} for {segments}");
+    // Mostly one for two segments; one for each while the client's kernel answers quickly. The other connections add a few.
+    let most = segments + segments / 20;
+    assert!((segments / 4..=most).contains(&acknowledgements), "{acknowledgements} for {segments}");
     assert_eq!(failed, 0);
     for (limit, may_fail) in [("1000/s", 1..=OTHERS), ("5000/s", 0..=0)] {
         ratelimit.ok(&format!("limit set default --packets {limit}"));

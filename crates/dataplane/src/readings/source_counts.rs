@@ -109,7 +109,7 @@ impl<'a> SourceCounts<'a> {
     pub fn tracked(&self, source: &Source) -> Result<Option<Bucket>, Error> {
         let (bucket, Some(log)) = (self.bucket(source)?, self.log(source)?) else { return self.bucket(source) };
         let Some(mut bucket) = bucket else { return Ok(Some(log.bucket)) };
-        bucket.add_log(&log.bucket, host::now());
+        bucket.add_log(&log.bucket);
         Ok(Some(bucket))
     }
 

@@ -117,7 +117,6 @@ pub fn within(tables: &Tables, budget: Duration, mut visit: impl FnMut(Source, B
 struct Counted {
     /// The buckets of logs whose sources were not seen yet.
     logs: HashMap<Source, Bucket>,
-    now: u64,
 }
 
 impl Counted {
@@ -128,7 +127,7 @@ impl Counted {
                 logs.insert(source, log.bucket);
             })?;
         }
-        Ok(Self { logs, now: host::now() })
+        Ok(Self { logs })
     }
 
     /// Returns the bucket with what was counted beside it.
@@ -137,7 +136,7 @@ impl Counted {
             return bucket;
         }
         if let Some(log) = self.logs.remove(source) {
-            bucket.add_log(&log, self.now);
+            bucket.add_log(&log);
         }
         bucket
     }

@@ -12,7 +12,7 @@ use std::{
 use ratelimit_tests::{Call, Fault, Process, Ratelimit, Sandbox, traced, try_traced, wait_until};
 use rustix::{
     fs::{FlockOperation, flock},
-    process::{Pid, Signal, kill_process},
+    process::{Signal, kill_process},
 };
 
 use crate::{
@@ -133,7 +133,10 @@ fn ctrl_c_while_an_attach_with_a_confirmation_begins_undoes_it() {
         for (moment, has_come) in moments {
             let mut attach = start_confirm(&sandbox);
             wait_until(moment, || has_come() || attach.child.try_wait().unwrap().is_some());
-            kill_process(Pid::from_child(&attach.child), Signal::from_named_raw(signal).unwrap()).unwrap();
+            // A command that has ended is reaped, and can get no signal any more.
+            if attach.child.try_wait().unwrap().is_none() {
+                attach.signal(Signal::from_named_raw(signal).unwrap());
+            }
             let Output { status, stdout, stderr } = attach.wait();
             let (shown, said) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
             if shown.is_empty() {
