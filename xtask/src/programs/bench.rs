@@ -45,7 +45,8 @@ pub(crate) struct Args {
     /// that part of docs/measurements.md
     #[arg(long)]
     visitors: bool,
-    /// Write docs/measurements.md and its plots, from the quietest of three runs of everything
+    /// Write docs/measurements.md with its plots, and the figures of README.md, from the quietest of three runs of
+    /// everything
     #[arg(long, conflicts_with_all = ["quick", "algorithms", "worst", "packets", "mixed", "attacks", "cpus", "accuracy", "users"])]
     record: bool,
 }
