@@ -76,8 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ];
     let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();
     // Other limiters that are libraries take long to build.
-    let features: &[_] = if args.check { &["peers"] } else { &[] };
-    release::bench(features, &arguments)
+    let feature = if args.check { "peers" } else { "frames" };
+    release::bench(feature, &arguments)
 }
 
 /// Says what is left out if its programs are missing.
