@@ -8,7 +8,7 @@ use crate::{
         attack::{DENIED_BY_RULE, HASHLIMIT, LIMITED, NFTABLES, ONE_LINE, PLAIN_DROP},
         limiters::Limiter,
     },
-    results::Results,
+    results::{Attack, Live},
     state::State,
     table::{Row, Table},
 };
@@ -41,19 +41,19 @@ const PROGRAMS: [(&str, Option<&str>, Option<&str>); 7] = [
 ];
 
 /// Returns the part of the README.
-pub(super) fn part(results: &Results) -> String {
+pub(super) fn part(live: &[Live], attacks: &[Attack]) -> String {
     let passing = |name, sources| {
-        let mut rows = results.live.iter().filter(|row| row.state == State::Passing && row.sources == sources);
+        let mut rows = live.iter().filter(|row| row.state == State::Passing && row.sources == sources);
         Some(rows.find(|row| Some(row.limiter) == name)?.packets_per_second / 1e6)
     };
     let refused = |name| {
-        let mut rows = results.attacks.iter().filter(|row| row.sources == BOTNET);
+        let mut rows = attacks.iter().filter(|row| row.sources == BOTNET);
         Some(rows.find(|row| Some(row.receiver) == name)?.later / 1e6)
     };
     let plain = refused(Some(PLAIN_DROP));
-    let row = |(name, live, flood): (&str, _, _)| {
+    let row = |(name, within, flood): (&str, _, _)| {
         let part = || Some(refused(flood)? / plain?);
-        let figures = vec![passing(live, BOTNET), passing(live, Sources::Endless), refused(flood), part()];
+        let figures = vec![passing(within, BOTNET), passing(within, Sources::Endless), refused(flood), part()];
         Row { name: name.to_owned(), figures, is_drawn: false }
     };
     let columns = ["passing", "passing, endless", "refused", "of a plain drop"];

@@ -66,7 +66,7 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
         }
     }
     fs::write(workspace()?.join(PAGE), text).context("cannot write the document")?;
-    pages::record(README, FIGURES, readme::part(results).trim())
+    pages::record(README, FIGURES, readme::part(&results.live, &results.attacks).trim())
 }
 
 /// Writes the tables of fleets into `docs/measurements.md`, and their plots next to it.
