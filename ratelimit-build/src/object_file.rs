@@ -38,20 +38,20 @@ pub struct Object {
 }
 
 /// Runs a whole build script: calls [`build_object`], and ends a failed build with the reason in one line.
-pub fn build_script(package: &str, folder: &Path) {
-    if let Err(error) = build_object(package, folder) {
+pub fn build_script(package: &str, folder: &Path, features: &[&str]) {
+    if let Err(error) = build_object(package, folder, features) {
         println!("cargo::error={}", format!("{error:#}").replace('\n', "\ncargo::error="));
         std::process::exit(1);
     }
 }
 
-/// Builds the binary `package`, whose sources are in `folder`, into `OUT_DIR`, and packs it beside with the suffix `.zlib`.
-/// Only a build script can call it.
+/// Builds the binary `package`, whose sources are in `folder`, with these features into `OUT_DIR`, and packs it beside
+/// with the suffix `.zlib`. Only a build script can call it.
 ///
 /// # Errors
 ///
 /// Fails if `OUT_DIR` is not set, and for the reasons of [`compile`].
-pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
+pub fn build_object(package: &str, folder: &Path, features: &[&str]) -> Result<Object> {
     let own_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let workspace = ["ratelimit-common", "Cargo.toml", "Cargo.lock"].map(|name| own_folder.with_file_name(name));
     for path in [folder, own_folder].into_iter().chain(workspace.iter().map(PathBuf::as_path)) {
@@ -65,7 +65,7 @@ pub fn build_object(package: &str, folder: &Path) -> Result<Object> {
     }
     // OUT_DIR is target/PROFILE/build/PACKAGE/out. All profiles and packages share one folder of kernel-side artifacts.
     let target_dir = out_dir.ancestors().nth(4).context("OUT_DIR is not below a target folder")?.join("kernel");
-    let built = compile_with(&toolchain, package, &target_dir)?;
+    let built = compile_with(&toolchain, package, features, &target_dir)?;
     let path = out_dir.join(package);
     check_paths(&built.path)?;
     let data = without_debug_sections(&built.path).context("cannot strip the kernel object")?;
@@ -128,7 +128,7 @@ fn hash(path: &Path) -> Result<u64> {
 /// refuses the sources. Fails with the names of the functions if the object contains a panic path, which the kernel
 /// cannot load.
 pub fn compile(package: &str, target_dir: &Path) -> Result<Object> {
-    compile_with(&tools()?, package, target_dir)
+    compile_with(&tools()?, package, &[], target_dir)
 }
 
 /// Finds the compiler, if the linker is there too.
@@ -137,9 +137,9 @@ fn tools() -> Result<Toolchain> {
     toolchain.context("the tools for the kernel side are missing: run `cargo xtask setup` once, then build again")
 }
 
-fn compile_with(toolchain: &Toolchain, package: &str, target_dir: &Path) -> Result<Object> {
+fn compile_with(toolchain: &Toolchain, package: &str, features: &[&str], target_dir: &Path) -> Result<Object> {
     let mut cargo = toolchain.cargo("build", package);
-    cargo.args(["--quiet", "--bin", package, "--target-dir"]).arg(target_dir);
+    cargo.args(["--quiet", "--bin", package, "--features", &features.join(","), "--target-dir"]).arg(target_dir);
     let output = cargo.output().with_context(|| format!("cannot run {cargo:?}"))?;
     ensure!(output.status.success(), "building {package} failed:\n{}", String::from_utf8_lossy(&output.stderr));
     inspect(&Toolchain::artifacts(target_dir).join(package))

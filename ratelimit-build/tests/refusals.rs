@@ -51,7 +51,7 @@ fn an_object_that_can_panic_is_refused_and_the_function_named() {
 #[test]
 #[ignore = "run by the test below"]
 fn builds_without_set_up() {
-    let error = ratelimit_build::build_object("ratelimit-ebpf", Path::new("ratelimit-ebpf")).unwrap_err();
+    let error = ratelimit_build::build_object("ratelimit-ebpf", Path::new("ratelimit-ebpf"), &[]).unwrap_err();
     panic!("{error:#}");
 }
 

@@ -1,9 +1,9 @@
 //! The XDP program: it parses, decides, counts and acts.
 //!
-//! The object has five entry points. `ratelimit` takes Ethernet frames of several buffers, and `ratelimit_raw` packets
+//! The object has four entry points. `ratelimit` takes Ethernet frames of several buffers, and `ratelimit_raw` packets
 //! of interfaces without Ethernet headers. `ratelimit_linear` and `ratelimit_raw_linear` are for kernels before 5.18,
-//! which refuse these. `ratelimit_bench` equals the first, but drops every packet after the decision. The program
-//! `ticks` never receives packets: the user side runs it to read both clocks.
+//! which refuse these. Only with the feature `bench`, there is `ratelimit_bench`, which equals the first, but drops every
+//! packet after the decision. The program `ticks` never receives packets: the user side runs it to read both clocks.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
 /// The code that the kernel runs for every packet.
@@ -71,7 +71,8 @@ mod program {
         XDP_DROP
     }
 
-    /// For benchmarks: drops the packets that pass, so that only the limiter is compared.
+    /// For the benchmark: drops the packets that pass, so that only the limiter is compared.
+    #[cfg(feature = "bench")]
     #[xdp(frags)]
     #[inline(always)]
     fn ratelimit_bench(ctx: XdpContext) -> u32 {

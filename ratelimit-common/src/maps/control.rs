@@ -146,8 +146,6 @@ pub const PROGRAM_LINEAR: &str = "ratelimit_linear";
 pub const PROGRAM_RAW: &str = "ratelimit_raw";
 /// Name of the same for kernels without frames of several buffers.
 pub const PROGRAM_RAW_LINEAR: &str = "ratelimit_raw_linear";
-/// Name of the program for benchmarks, which drops every packet after the decision.
-pub const PROGRAM_BENCH: &str = "ratelimit_bench";
 
 /// Name of the program that shows the kernel's clocks to the user side.
 pub const PROGRAM_TICKS: &str = "ticks";

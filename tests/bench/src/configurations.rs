@@ -46,17 +46,22 @@ pub(crate) struct Configuration {
 }
 
 /// All numbers of sources. Thousands are decimal, since a full map of 65,536 would evict some of as many sources.
-pub(crate) const SOURCES: [Sources; 7] = [
+pub(crate) const SOURCES: [Sources; 8] = [
     Sources::Count(1),
     Sources::Count(1_000),
     Sources::Count(16_000),
     Sources::Count(64_000),
+    BOTNET,
     Sources::Count(256_000),
     Sources::Count(1_000_000),
     Sources::Endless,
 ];
+/// As many sources as a botnet has.
+pub(crate) const BOTNET: Sources = Sources::Count(128_000);
+
 /// A known source caches its rule in its bucket. New sources show the cost of a lookup.
-const FEW_SOURCES: &[Sources] = &[Sources::Count(1), Sources::Count(64_000), Sources::Endless];
+const FEW_SOURCES: &[Sources] =
+    &[Sources::Count(1), Sources::Count(64_000), BOTNET, Sources::Count(256_000), Sources::Endless];
 
 /// A limit of unknown sources that no flood reaches.
 const UNLIMITED: u64 = 100_000_000;
@@ -83,7 +88,14 @@ const PRODUCTION: Configuration = Configuration {
     prepare: production,
     rules: with_bytes,
     states: &[State::Passing, State::Over],
-    sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
+    sources: &[
+        Sources::Count(1),
+        Sources::Count(1_000),
+        Sources::Count(64_000),
+        BOTNET,
+        Sources::Count(256_000),
+        Sources::Endless,
+    ],
     ..DEFAULT
 };
 

@@ -5,7 +5,7 @@ use std::fmt;
 use ratelimit_tests::{Flood, Frame, Sources};
 use serde::Serialize;
 
-use crate::configurations::PORT as CLOSED_PORT;
+use crate::configurations::{BOTNET, PORT as CLOSED_PORT};
 
 /// Port of the web server.
 pub(crate) const SERVER_PORT: u16 = 80;
@@ -47,11 +47,11 @@ pub(crate) struct Kind {
 pub(crate) const KINDS: [Kind; 8] = [
     Kind { protocol: Protocol::Syn, sources: Sources::Count(1), plots: [None; 2] },
     drawn(Protocol::Syn, Sources::Count(1_000), "users-syn-1k", "users-syn-1k-p99"),
-    drawn(Protocol::Syn, Sources::Count(64_000), "users-syn-64k", "users-syn-64k-p99"),
+    drawn(Protocol::Syn, BOTNET, "users-syn-128k", "users-syn-128k-p99"),
     drawn(Protocol::Syn, Sources::Endless, "users-syn-endless", "users-syn-endless-p99"),
     Kind { protocol: Protocol::Udp, sources: Sources::Count(1), plots: [None; 2] },
     drawn(Protocol::Udp, Sources::Count(1_000), "users-udp-1k", "users-udp-1k-p99"),
-    drawn(Protocol::Udp, Sources::Count(64_000), "users-udp-64k", "users-udp-64k-p99"),
+    drawn(Protocol::Udp, BOTNET, "users-udp-128k", "users-udp-128k-p99"),
     drawn(Protocol::Udp, Sources::Endless, "users-udp-endless", "users-udp-endless-p99"),
 ];
 

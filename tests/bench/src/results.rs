@@ -66,6 +66,8 @@ pub(crate) struct Attack {
     pub(crate) first_second: f64,
     /// Packets per second later.
     pub(crate) later: f64,
+    /// Share of the packets at a limiter. A plain drop refuses none.
+    pub(crate) refused: f64,
 }
 
 /// What the users of a web server feel beside a flood.

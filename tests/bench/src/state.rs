@@ -18,7 +18,7 @@ pub(crate) enum State {
     Passing,
     /// A limit of half of the offered rate, so that half of the packets pass.
     Held,
-    /// One packet per hour, which has been sent.
+    /// One packet per minute, which has been sent.
     Over,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn never_reached() -> Policy {
 
 /// Returns a limit that every source reaches with its first packet.
 pub(crate) fn reached_at_once() -> Result<Policy> {
-    let rate = Rate { amount: 1, period: 3_600 * SECOND };
+    let rate = Rate { amount: 1, period: 60 * SECOND };
     Ok(Limit { packets: Some(rate), burst: Some(1), ..Limit::default() }.policy()?)
 }
 

@@ -29,7 +29,7 @@ use ratelimit_common::{
         limit::SECOND,
         policy::{Policy, PolicyId},
     },
-    maps::{control, cpu::Cpu},
+    maps::cpu::Cpu,
     meters::gcra::units,
     reason::{Count, Reason},
     rules::rule::COMMAND,
@@ -51,6 +51,9 @@ use crate::{Runner, Sandbox, Verdict, delete_rule, set_rule};
 
 /// A policy slot that no rule uses, for policies that a test writes itself.
 const TEST_SLOT: PolicyId = 100;
+
+/// The entry point of the benchmark.
+const DROPPING: &str = "ratelimit_bench";
 
 /// Seed of programs under an injected clock, so that a test uses the same cells each time.
 const SEED: [u64; 4] = [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
@@ -138,10 +141,10 @@ impl Bytecode {
     ///
     /// # Panics
     ///
-    /// If `link` already has a program.
+    /// If `link` already has a program, or the object was built without the feature `bench`.
     pub fn attach_dropping(&mut self, sandbox: &Sandbox, link: &str) {
         self.is_whole = false;
-        let program: &mut Xdp = self.ebpf.program_mut(control::PROGRAM_BENCH).unwrap().try_into().unwrap();
+        let program: &mut Xdp = self.ebpf.program_mut(DROPPING).expect("built without it").try_into().unwrap();
         program.load().expect("the kernel refuses the program");
         sandbox.victim(|| program.attach(link, XdpMode::Driver)).expect("cannot attach");
     }

@@ -45,7 +45,8 @@ pub(crate) struct Args {
     /// that part of docs/measurements.md
     #[arg(long)]
     visitors: bool,
-    /// Write docs/measurements.md and its plots, from the quietest of three runs of everything
+    /// Write docs/measurements.md with its plots, and the figures of README.md, from the quietest of three runs of
+    /// everything
     #[arg(long, conflicts_with_all = ["quick", "algorithms", "worst", "packets", "mixed", "attacks", "cpus", "accuracy", "users"])]
     record: bool,
 }
@@ -75,8 +76,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ];
     let arguments: Vec<_> = arguments.iter().filter(|(is_on, _)| *is_on).map(|(_, name)| *name).collect();
     // Other limiters that are libraries take long to build.
-    let features: &[_] = if args.check { &["peers"] } else { &[] };
-    release::bench(features, &arguments)
+    let feature = if args.check { "peers" } else { "frames" };
+    release::bench(feature, &arguments)
 }
 
 /// Says what is left out if its programs are missing.

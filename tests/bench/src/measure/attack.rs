@@ -1,5 +1,5 @@
 //! Floods by many sources, with the default sizes and real frames on one CPU: the first second after the start, and the
-//! state nine seconds later, or one second with `--quick`.
+//! state nine seconds later, or sooner with `--record` and `--quick`.
 
 use std::{
     thread,
@@ -7,86 +7,95 @@ use std::{
 };
 
 use anyhow::Result;
-use ratelimit_common::limits::policy::Policy;
 use ratelimit_dataplane::program::loader::Settings;
-use ratelimit_tests::{Bytecode, Flood, Frame, Running, Sandbox, Sink, Sources, VICTIM_LINK, per_second};
+use ratelimit_tests::{Flood, Frame, Running, Sandbox, Sources};
 
 use crate::{
-    configurations::PORT,
-    measure::Effort,
+    configurations::{BOTNET, Configuration, DEFAULT, DENIED, PORT},
+    measure::{
+        Effort,
+        limiters::{Limiter, Terms},
+        noise::median,
+    },
     results::Attack,
+    state::State,
     table::{Axis, Row, Table},
 };
 
 /// Numbers of sources.
-const SOURCES: [Sources; 5] =
-    [Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Count(1_000_000), Sources::Endless];
-
-/// What receives the flood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Receiver {
-    Drop,
-    OneLine,
-    Ours { fast: bool, unknown: u64, cells: bool },
-}
-
-const OURS: Receiver = Receiver::Ours { fast: false, unknown: 0, cells: true };
-
-const RECEIVERS: [(&str, Receiver); 6] = [
-    ("XDP drop", Receiver::Drop),
-    (REFERENCE, Receiver::OneLine),
-    ("limit of 1/s", OURS),
-    ("limit of 1000/s", Receiver::Ours { fast: true, unknown: 0, cells: true }),
-    ("limit of 1/s, --unknown 10000/s", Receiver::Ours { fast: false, unknown: 10_000, cells: true }),
-    ("limit of 1/s, --front off", Receiver::Ours { fast: false, unknown: 0, cells: false }),
+const SOURCES: [Sources; 7] = [
+    Sources::Count(1),
+    Sources::Count(1_000),
+    Sources::Count(64_000),
+    BOTNET,
+    Sources::Count(256_000),
+    Sources::Count(1_000_000),
+    Sources::Endless,
 ];
 
 /// The row that ratios refer to.
-const REFERENCE: &str = "one line";
+pub(crate) const PLAIN_DROP: &str = Limiter::Floor.name();
+pub(crate) const ONE_LINE: &str = Limiter::OneLine.name();
+pub(crate) const DENIED_BY_RULE: &str = "ratelimit, denied by a rule";
+pub(crate) const LIMITED: &str = "ratelimit, limit of 1/m";
+pub(crate) const NFTABLES: &str = "nftables, limit of 1/m";
+pub(crate) const HASHLIMIT: &str = "iptables hashlimit, limit of 1/m";
 
-/// A running receiver.
-enum Standing {
-    Sink { _sink: Sink },
-    Ours { _bytecode: Box<Bytecode> },
+/// What receives the flood. Every limit is the one that sources are far over.
+const RECEIVERS: [(&str, Limiter); 7] = [
+    (PLAIN_DROP, Limiter::Floor),
+    (ONE_LINE, Limiter::OneLine),
+    (DENIED_BY_RULE, Limiter::Ours(&DENIED)),
+    (LIMITED, Limiter::Ours(&DEFAULT)),
+    ("ratelimit, limit of 1/m, --unknown 10000/s", Limiter::Ours(&UNKNOWN)),
+    (NFTABLES, Limiter::Nftables),
+    (HASHLIMIT, Limiter::Iptables),
+];
+
+/// Unknown sources are limited together, too.
+const UNKNOWN: Configuration =
+    Configuration { settings: |settings| Settings { unknown: 10_000, ..settings }, ..DEFAULT };
+
+/// One flood against one receiver.
+struct Sample {
+    /// Packets per second: in the first second, and later.
+    first: f64,
+    later: f64,
+    /// Share of all its packets.
+    refused: f64,
 }
 
-/// Measures all cases in turn.
+/// Measures one number of sources after the other. In each of its rounds, every receiver has its turn, so that a noisy
+/// moment hits all alike. Prints which receivers are missing.
 pub(crate) fn run(effort: &Effort) -> Result<Vec<Attack>> {
     let sandbox = Sandbox::new();
-    let mut speeds = vec![[const { Vec::new() }; 2]; RECEIVERS.len() * SOURCES.len()];
-    for round in 1..=effort.rounds {
-        effort.print_progress("floods by many sources", round);
-        for (case, speeds) in speeds.iter_mut().enumerate() {
-            let (receiver, sources) = (RECEIVERS[case % RECEIVERS.len()].1, SOURCES[case / RECEIVERS.len()]);
-            let [first, later] = sample(&sandbox, receiver, sources, effort)?;
-            speeds[0].push(first);
-            speeds[1].push(later);
+    let receivers: Vec<_> = RECEIVERS.into_iter().filter(|(_, limiter)| limiter.is_here(&sandbox)).collect();
+    let mut results = Vec::new();
+    for sources in SOURCES.into_iter().filter(|sources| effort.sources.contains(sources)) {
+        let mut samples: Vec<Vec<Sample>> = receivers.iter().map(|_| Vec::new()).collect();
+        for round in 1..=effort.rounds {
+            effort.print_progress(&format!("floods, sources: {sources}"), round);
+            for ((_, limiter), samples) in receivers.iter().zip(&mut samples) {
+                samples.push(sample(&sandbox, *limiter, sources, effort)?);
+            }
         }
+        results.extend(receivers.iter().zip(&samples).map(|((receiver, _), samples)| {
+            let all = |value: fn(&Sample) -> f64| samples.iter().map(value).collect::<Vec<_>>();
+            Attack {
+                receiver,
+                sources,
+                first_second: effort.figure(&all(|sample| sample.first)),
+                later: effort.figure(&all(|sample| sample.later)),
+                refused: median(&all(|sample| sample.refused)),
+            }
+        }));
     }
-    let result = |(case, speeds): (usize, &[Vec<f64>; 2])| Attack {
-        receiver: RECEIVERS[case % RECEIVERS.len()].0,
-        sources: SOURCES[case / RECEIVERS.len()],
-        first_second: effort.figure(&speeds[0]),
-        later: effort.figure(&speeds[1]),
-    };
-    Ok(speeds.iter().enumerate().map(result).collect())
+    Ok(results)
 }
 
-/// Returns packets per second: in the first second, and later.
-fn sample(sandbox: &Sandbox, receiver: Receiver, sources: Sources, effort: &Effort) -> Result<[f64; 2]> {
-    let _standing = match receiver {
-        Receiver::Drop => Standing::Sink { _sink: Sink::dropping(sandbox, VICTIM_LINK) },
-        Receiver::OneLine => Standing::Sink { _sink: Sink::touching_one_line(sandbox, VICTIM_LINK) },
-        Receiver::Ours { fast, unknown, cells } => {
-            let defaults = Settings::default();
-            let settings = Settings { unknown, cells: if cells { defaults.cells } else { 0 }, ..defaults };
-            let mut bytecode = Bytecode::with_kernel_clock_and(settings);
-            let policy: Policy = if fast { per_second(1_000, 1_000) } else { per_second(1, 4) };
-            bytecode.set("default", policy);
-            bytecode.attach_dropping(sandbox, VICTIM_LINK);
-            Standing::Ours { _bytecode: Box::new(bytecode) }
-        }
-    };
+fn sample(sandbox: &Sandbox, limiter: Limiter, sources: Sources, effort: &Effort) -> Result<Sample> {
+    // No space for more sources than by default.
+    let standing = limiter.set_up(sandbox, Terms::Speed(State::Over), Sources::Count(1))?;
     let flood = Flood::of(Frame::udp([10, 0, 0, 0], PORT)).on_cpu(0);
     let flood = match sources {
         Sources::Count(1) => flood,
@@ -101,7 +110,8 @@ fn sample(sandbox: &Sandbox, receiver: Receiver, sources: Sources, effort: &Effo
     thread::sleep(effort.settling);
     let later = rate(&running, Duration::from_secs_f64(effort.seconds));
     running.stop();
-    Ok([first, later])
+    let (within, over) = standing.verdicts()?;
+    Ok(Sample { first, later, refused: over as f64 / (within + over) as f64 })
 }
 
 fn rate(running: &Running, time: Duration) -> f64 {
@@ -110,24 +120,44 @@ fn rate(running: &Running, time: Duration) -> f64 {
     (running.sent() - before) as f64 / begin.elapsed().as_secs_f64()
 }
 
-/// Returns the results as tables: of the first second, and later.
-pub(crate) fn tables(results: &[Attack]) -> [Table; 2] {
-    let table = |title: &str, speed: fn(&Attack) -> f64| Table {
-        title: format!("million 60-byte frames per second through veth on one CPU, default sizes, {title}"),
-        about: "",
-        plot: None,
-        axis: Axis::Logarithmic,
-        columns: SOURCES.iter().map(Sources::to_string).collect(),
-        rows: RECEIVERS
-            .iter()
-            .map(|(name, _)| Row {
-                name: (*name).to_owned(),
-                figures: results.iter().filter(|row| row.receiver == *name).map(|row| Some(speed(row) / 1e6)).collect(),
-                is_drawn: false,
-            })
-            .collect(),
-        digits: 2,
-        references: &[REFERENCE],
+/// Returns the results as tables: of the first second, of the time later, and of what was refused.
+pub(crate) fn tables(results: &[Attack]) -> [Table; 3] {
+    let frames = "million 60-byte frames per second through veth on one CPU, default sizes";
+    let columns: Vec<_> =
+        SOURCES.into_iter().filter(|sources| results.iter().any(|row| row.sources == *sources)).collect();
+    let table = |title: String, figure: fn(&Attack) -> Option<f64>, digits, references| {
+        let row = |name: &str| {
+            let at = |sources: &Sources| {
+                let row = results.iter().find(|row| row.receiver == name && row.sources == *sources);
+                row.and_then(figure)
+            };
+            Row { name: name.to_owned(), figures: columns.iter().map(at).collect(), is_drawn: false }
+        };
+        let rows = RECEIVERS.iter().map(|(name, _)| row(name));
+        Table {
+            title,
+            about: ABOUT,
+            plot: None,
+            axis: Axis::Logarithmic,
+            columns: columns.iter().map(Sources::to_string).collect(),
+            rows: rows.filter(|row| row.figures.iter().any(Option::is_some)).collect(),
+            digits,
+            references,
+        }
     };
-    [table("the first second of a flood", |row| row.first_second), table("after more seconds", |row| row.later)]
+    [
+        table(format!("{frames}, the first second of a flood"), |row| Some(row.first_second / 1e6), 2, &[PLAIN_DROP]),
+        table(format!("{frames}, after more seconds"), |row| Some(row.later / 1e6), 2, &[PLAIN_DROP]),
+        Table { about: "", ..table("refused packets of these floods in %".to_owned(), refused, 1, &[]) },
+    ]
 }
+
+/// Returns the refused packets in percent, if there is a limiter.
+fn refused(row: &Attack) -> Option<f64> {
+    let has_limiter = ![PLAIN_DROP, ONE_LINE].contains(&row.receiver);
+    has_limiter.then_some(row.refused * 100.0)
+}
+
+/// What the rows are.
+const ABOUT: &str = "*1/m*: each source may send one packet per minute. *One line* is the plain drop, but each packet adds to one random\n\
+    line of 64 bytes in 8 MB. All take turns in each round. nftables and hashlimit have space for 1,048,576 sources.";

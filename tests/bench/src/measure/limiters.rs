@@ -22,6 +22,8 @@ pub(super) const ENTRIES: u32 = 1 << 20;
 pub(crate) enum Limiter {
     /// An XDP program that drops.
     Floor,
+    /// The same, but each packet writes one line of a large array.
+    OneLine,
     /// A row of the benchmark.
     Ours(&'static Configuration),
     /// A dynamic set with a limit per address, in the hook after the driver.
@@ -41,36 +43,36 @@ pub(crate) enum Terms {
 
 /// A limiter at the victim's link. Removed on drop.
 pub(crate) enum Standing<'a> {
-    Floor(Sink),
+    Sink(Sink),
     Ours(Box<Bytecode>),
     Nftables(&'a Sandbox),
     Iptables(&'a Sandbox),
 }
 
 impl Limiter {
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Floor => "XDP drop",
+            Self::OneLine => "one line",
             Self::Ours(configuration) => configuration.name,
             Self::Nftables => "nftables",
             Self::Iptables => "iptables",
         }
     }
 
-    /// Checks that this machine has the limiter.
-    ///
-    /// # Errors
-    ///
-    /// If something is missing, with its name.
-    pub(crate) fn check(self, sandbox: &Sandbox) -> Result<()> {
-        self.set_up(sandbox, Terms::Speed(State::Over), Sources::Count(1)).map(drop)
+    /// Returns whether this machine has the limiter, and prints what is missing.
+    pub(crate) fn is_here(self, sandbox: &Sandbox) -> bool {
+        let missing = self.set_up(sandbox, Terms::Speed(State::Over), Sources::Count(1)).err();
+        missing.as_ref().inspect(|error| println!("{} is skipped: {error:#}", self.name()));
+        missing.is_none()
     }
 
     /// Installs the limiter, without counters and sources.
     pub(crate) fn set_up(self, sandbox: &Sandbox, terms: Terms, sources: Sources) -> Result<Standing<'_>> {
         let passes = matches!(terms, Terms::Rate { .. });
         match self {
-            Self::Floor => Ok(Standing::Floor(Sink::dropping(sandbox, VICTIM_LINK))),
+            Self::Floor => Ok(Standing::Sink(Sink::dropping(sandbox, VICTIM_LINK))),
+            Self::OneLine => Ok(Standing::Sink(Sink::touching_one_line(sandbox, VICTIM_LINK))),
             Self::Ours(configuration) => {
                 let mut bytecode = configuration.build(sources)?;
                 (configuration.rules)(&mut bytecode, &terms.policy()?);
@@ -128,7 +130,7 @@ impl Terms {
     /// Returns rate and burst for a limiter with this highest rate and this word for a second.
     fn words(self, highest: u64, second: &str) -> [String; 2] {
         match self {
-            Self::Speed(State::Over) => ["1/hour".to_owned(), "1".to_owned()],
+            Self::Speed(State::Over) => ["1/minute".to_owned(), "1".to_owned()],
             Self::Speed(_) => [format!("{highest}/{second}"), "1000000".to_owned()],
             Self::Rate { per_second, burst } => [format!("{per_second}/{second}"), burst.to_string()],
         }
@@ -149,7 +151,7 @@ impl Standing<'_> {
     pub(crate) fn verdicts(&self) -> Result<(u64, u64)> {
         let numbers = |text: &str| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u64>>();
         match self {
-            Self::Floor(sink) => Ok((sink.received(), 0)),
+            Self::Sink(sink) => Ok((sink.received(), 0)),
             Self::Ours(bytecode) => verdicts(bytecode),
             Self::Nftables(sandbox) => {
                 // Terse output of everything: otherwise nft reads all addresses first.
@@ -173,7 +175,7 @@ impl Drop for Standing<'_> {
         match self {
             Self::Nftables(sandbox) => drop(run(sandbox, "nft", &words("delete table netdev bench"))),
             Self::Iptables(sandbox) => drop(run(sandbox, "iptables", &words("-t raw -F PREROUTING"))),
-            Self::Floor(_) | Self::Ours(_) => {}
+            Self::Sink(_) | Self::Ours(_) => {}
         }
     }
 }

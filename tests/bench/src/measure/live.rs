@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use ratelimit_tests::{Flood, Frame, Sandbox, Sources};
 
 use crate::{
-    configurations::{self, PORT},
+    configurations::{self, BOTNET, PORT},
     measure::{
         Effort,
         limiters::{Limiter, Terms},
@@ -20,7 +20,14 @@ use crate::{
 };
 
 /// Numbers of sources.
-const SOURCES: [Sources; 4] = [Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless];
+const SOURCES: [Sources; 6] = [
+    Sources::Count(1),
+    Sources::Count(1_000),
+    Sources::Count(64_000),
+    BOTNET,
+    Sources::Count(256_000),
+    Sources::Endless,
+];
 /// Time during which frames flow before they are counted.
 const WARM_UP: Duration = Duration::from_millis(30);
 /// New sources that suffice for one sample. Other limiters have space for a million, and a full table is another case.
@@ -41,12 +48,7 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
     let mut limiters = vec![Limiter::Floor];
     limiters
         .extend(configurations::CONFIGURATIONS.iter().filter(|configuration| configuration.on_wire).map(Limiter::Ours));
-    for other in [Limiter::Nftables, Limiter::Iptables] {
-        match other.check(&sandbox) {
-            Ok(()) => limiters.push(other),
-            Err(error) => println!("{} is skipped: {error:#}", other.name()),
-        }
-    }
+    limiters.extend([Limiter::Nftables, Limiter::Iptables].into_iter().filter(|other| other.is_here(&sandbox)));
     let mut cases = Vec::new();
     for sources in SOURCES {
         for state in [State::Passing, State::Over] {

@@ -8,7 +8,7 @@ mod cpu_time;
 pub(crate) mod cpus;
 pub(crate) mod fleet;
 pub(crate) mod footprint;
-mod limiters;
+pub(crate) mod limiters;
 pub(crate) mod live;
 pub(crate) mod mixed;
 pub(crate) mod noise;
@@ -29,7 +29,7 @@ use rustix::{
 
 use self::noise::Noise;
 use crate::{
-    configurations::{Configuration, SOURCES},
+    configurations::{BOTNET, Configuration, SOURCES},
     flood::Rate,
 };
 
@@ -72,7 +72,7 @@ pub(crate) struct Extent {
 
 /// Extent of `cargo xtask bench`.
 const USERS: Extent = Extent {
-    sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
+    sources: &[Sources::Count(1), Sources::Count(1_000), BOTNET, Sources::Endless],
     rates: &[
         Rate::None,
         Rate::PerSecond(100_000),
@@ -88,7 +88,7 @@ const USERS: Extent = Extent {
 
 /// Extent of `cargo xtask bench --quick`.
 const FEW_USERS: Extent = Extent {
-    sources: &[Sources::Count(64_000), Sources::Endless],
+    sources: &[BOTNET, Sources::Endless],
     rates: &[Rate::None, Rate::PerSecond(250_000), Rate::PerSecond(1_000_000), Rate::Most],
     window: Duration::from_millis(300),
     patience: Duration::from_millis(300),
@@ -126,7 +126,14 @@ impl Effort {
             settling: Duration::from_secs(1),
             flood_seconds: 2,
             million: 100_000,
-            sources: &[Sources::Count(1), Sources::Count(1_000), Sources::Count(64_000), Sources::Endless],
+            sources: &[
+                Sources::Count(1),
+                Sources::Count(1_000),
+                Sources::Count(64_000),
+                BOTNET,
+                Sources::Count(256_000),
+                Sources::Endless,
+            ],
             has_special: false,
             has_few_limits: true,
             users: FEW_USERS,

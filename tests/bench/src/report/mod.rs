@@ -1,6 +1,7 @@
 //! The results as tables.
 
 mod plot;
+mod readme;
 pub(crate) mod record;
 pub(crate) mod users;
 pub(crate) mod visitors;

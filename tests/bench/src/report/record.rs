@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use ratelimit_tests::pages;
 
-use super::plot;
+use super::{plot, readme};
 use crate::{
     machine::Machine,
     measure::noise::RUNS,
@@ -38,7 +38,7 @@ pub(crate) fn plots(tables: &[Table]) -> Result<()> {
     draw(tables, &workspace()?.join("target/bench"))
 }
 
-/// Writes `docs/measurements.md`, and its plots next to it.
+/// Writes `docs/measurements.md` with its plots next to it, and the figures of the README.
 pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
     let docs = workspace()?.join("docs");
     draw(tables, &docs.join("measurements"))?;
@@ -50,6 +50,7 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
          Sources arrive in random order, spread over IPv4. *Endless* means a new source for each packet. With real frames,\n\
          every limiter also drops the packets that pass, at its own hook. The tables of accuracy and *beside a flood* are the\n\
          exception: there the network stack receives them. *Ratio* lines compare a row with the rows that they name.\n\n\
+         *Far over the limit*: each source may send one packet per minute.\n\n\
          *Beside a flood*, 64 users fetch pages from a web server on the CPU that receives the flood. Each column is a rate\n\
          of the flood. The limiters let each source of the flood send one packet per minute. *One line* is an XDP program that\n\
          drops the flood, and writes one of 131,072 cache lines for each packet. *Plain XDP drop* writes none.\n",
@@ -64,7 +65,8 @@ pub(crate) fn document(results: &Results, tables: &[Table]) -> Result<()> {
             text += &format!("\n{part}");
         }
     }
-    fs::write(workspace()?.join(PAGE), text).context("cannot write the document")
+    fs::write(workspace()?.join(PAGE), text).context("cannot write the document")?;
+    pages::record(README, FIGURES, readme::part(&results.live, &results.attacks).trim())
 }
 
 /// Writes the tables of fleets into `docs/measurements.md`, and their plots next to it.
@@ -102,6 +104,10 @@ pub(crate) fn visitors(machine: &Machine, tables: &[Table], summary: &Table) -> 
 
 /// The page of all measurements.
 const PAGE: &str = "docs/measurements.md";
+/// The page with a few of them.
+const README: &str = "README.md";
+/// The part of that page with figures.
+const FIGURES: &str = "figures";
 /// The page about floods.
 const FLOODS: &str = "docs/floods.md";
 /// The part of the page about fleets.

@@ -6,21 +6,19 @@ use std::net::Ipv4Addr;
 
 use anyhow::Result;
 use aya::programs::XdpMode;
-use ratelimit_common::limits::{
-    limit::{Limit, Rate, SECOND},
-    policy::Policy,
-};
+use ratelimit_common::limits::policy::Policy;
 use ratelimit_dataplane::program::loader::Settings;
 use ratelimit_tests::{Bytecode, Sandbox, Sink, Sources, VICTIM_LINK};
 
-use crate::measure::limiters::{ENTRIES, run, words};
+use crate::{
+    measure::limiters::{ENTRIES, run, words},
+    state::reached_at_once,
+};
 
 /// The users: an address and the length of its prefix. An endless flood has one of them as its source once in a billion
 /// packets.
 pub(super) const USERS: (Ipv4Addr, u32) = (Ipv4Addr::new(10, 9, 0, 0), 30);
 
-/// Packets that a source may send at once.
-const BURST: u64 = 1;
 /// Packets per second of all unknown sources, where the product has this limit.
 const UNKNOWN: u64 = 10_000;
 
@@ -84,7 +82,7 @@ impl Protection {
             Self::Ours => {
                 let unknown = if sources == Sources::Endless { UNKNOWN } else { 0 };
                 let mut bytecode = Bytecode::with_kernel_clock_and(Settings { unknown, ..Settings::default() });
-                bytecode.set("default", per_minute()?);
+                bytecode.set("default", reached_at_once()?);
                 bytecode.set(&format!("{address}/{length}"), Policy::ALLOWED);
                 bytecode.attach(sandbox, VICTIM_LINK, XdpMode::Driver);
                 Ok(Standing::Ours { _bytecode: Box::new(bytecode) })
@@ -96,7 +94,7 @@ impl Protection {
                        chain ingress {{ \
                          type filter hook ingress device {VICTIM_LINK} priority 0; policy accept; \
                          ip saddr {address}/{length} accept; \
-                         update @sources {{ ip saddr limit rate over 1/minute burst {BURST} packets }} drop; \
+                         update @sources {{ ip saddr limit rate over 1/minute burst 1 packets }} drop; \
                        }}; \
                      }}"
                 );
@@ -112,7 +110,7 @@ impl Protection {
                 let users = format!("-t raw -A PREROUTING -s {address}/{length} -j ACCEPT");
                 let others = format!(
                     "-t raw -A PREROUTING -m hashlimit --hashlimit-name others --hashlimit-above 1/min \
-                     --hashlimit-burst {BURST} {table} -j DROP"
+                     --hashlimit-burst 1 {table} -j DROP"
                 );
                 run(sandbox, "iptables", &words(&users))?;
                 run(sandbox, "iptables", &words(&others))?;
@@ -120,12 +118,6 @@ impl Protection {
             }
         }
     }
-}
-
-/// Returns a limit of one packet per minute.
-fn per_minute() -> Result<Policy> {
-    let rate = Rate { amount: 1, period: 60 * SECOND };
-    Ok(Limit { packets: Some(rate), burst: Some(BURST), ..Limit::default() }.policy()?)
 }
 
 impl Drop for Standing<'_> {
