@@ -20,7 +20,7 @@ pub struct SettingsArguments {
     ipv6_prefix: Option<u32>,
     /// Number of buckets, at 160 bytes each. A bucket holds the state of a source that comes near its limit, has a
     /// rule, or was sampled. When all are in use, a new bucket replaces the one that was unused for longest [default:
-    /// 131072]
+    /// by the memory of the machine, 131072 to 1048576]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     max_sources: Option<u32>,
     /// Whether packets first check a cell, which several sources share. off gives each source its own bucket with exact
@@ -208,6 +208,14 @@ impl SettingsArguments {
         let lines =
             [shadow, sources, cells, logs, unknown, prove, proofs, own, spare, admissions, sample, malformed, replies];
         lines.into_iter().flatten().collect()
+    }
+
+    /// Returns a line with the sizes that a new instance has, and that were not given. None if all were.
+    pub fn chosen(&self, Settings { buckets, cells, .. }: &Settings) -> Option<String> {
+        let buckets = self.max_sources.is_none().then(|| format!("{buckets} buckets"));
+        let cells = (self.cells.is_none() && self.front.is_none()).then(|| format!("{cells} cells"));
+        let chosen: Vec<String> = buckets.into_iter().chain(cells).collect();
+        (!chosen.is_empty()).then(|| format!("sized for this machine: {}", chosen.join(", ")))
     }
 
     /// Returns the settings for the program.

@@ -82,7 +82,7 @@ impl Trial {
             raw_ip: true,
             injected_clock: true,
             fixed_seed: Some(SEED),
-            ..requested.or_defaults().or(Settings::default())
+            ..requested.or(Settings::default())
         };
         let settings = settings.with_features(settings.features() | edit::possible(needs(rules), settings.features()));
         let mut object = loader::load(&settings, None)?;

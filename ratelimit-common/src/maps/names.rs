@@ -136,10 +136,11 @@ pub const PINNED: [&str; 36] = [
     SPARED,
 ];
 
-/// Default number of buckets: about 21 MB at 160 bytes each (kernel 6.18).
+/// Number of buckets of a new instance on a machine with little memory: about 21 MB at 160 bytes each (kernel 6.18).
 pub const BUCKETS_DEFAULT: u32 = 1 << 17;
 /// Default number of cells: 8 MB at 64 bytes each. With twice as many, sources share cells half as often, and a flood
-/// of new sources costs a third more (kernel 6.18, 32 MB of L3 cache).
+/// of new sources costs a third more (kernel 6.18, 32 MB of L3 cache). So do a million sources within their limits
+/// (kernel 6.18, 2 MB of L2 cache).
 pub const CELLS_DEFAULT: u32 = 1 << 17;
 /// Default number of sliding logs: about 11 MB at 680 bytes each, once a limit keeps sliding logs.
 pub const SLIDING_LOGS_DEFAULT: u32 = 1 << 14;

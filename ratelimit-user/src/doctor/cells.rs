@@ -19,7 +19,7 @@ use super::finding::{Check, Finding};
 
 /// One crowded cell in this number is a warning.
 const FEW: usize = 10;
-/// From so many buckets per cell on, filters of buckets save few look-ups.
+/// From so many sources with a bucket per cell on, filters of buckets save few look-ups.
 const CROWD: usize = 8;
 /// From so many sources with a bucket per cell on, a cell is short for its sources. One source alone seldom needs one.
 const SHARED: usize = 4;
@@ -32,7 +32,6 @@ pub(super) struct Cells {
     crowded: Option<usize>,
     /// The number of sources under the default that have a bucket.
     sources: usize,
-    max_sources: usize,
 }
 
 impl Cells {
@@ -46,7 +45,7 @@ impl Cells {
             sources += usize::from(resolve::is_source(&source, &bucket) && unruled.has(&source));
         })?;
         let (number, crowded) = (cells::number(tables)?, cells::crowded(tables)?);
-        Ok(Some(Self { number, crowded, sources, max_sources: gauges::max_sources(tables)? as usize }))
+        Ok(Some(Self { number, crowded, sources }))
     }
 
     /// Returns whether sources need a bucket because others have filled their cell.
@@ -89,7 +88,7 @@ fn unknown(rate: Option<u64>, learned: Option<&LearnedRate>) -> Finding {
 }
 
 fn finding(cells: &Cells) -> Finding {
-    let Cells { number, crowded, sources, max_sources } = *cells;
+    let Cells { number, crowded, sources } = *cells;
     let fixed = |finding: Finding| match cells.fix() {
         Some(fix) => finding.fixed_by(fix),
         None => finding,
@@ -102,15 +101,14 @@ fn finding(cells: &Cells) -> Finding {
         let why = "A source without a bucket loses packets in such a cell. An IPv6 source there is refused as a neighbour with odds of 2 to the power of -46.";
         return fixed(Finding::warning(Check::Cells, &what, why));
     }
+    let what_of_sources = format!("{number} for {sources} sources with a bucket");
     if cells.are_short() {
-        let what = format!("{number} for {sources} sources with a bucket");
         let why = "Many sources share each cell, and need a bucket once others have filled it. Those that the budget for new buckets does not admit lose packets within their limit.";
-        return fixed(Finding::warning(Check::Cells, &what, why));
+        return fixed(Finding::warning(Check::Cells, &what_of_sources, why));
     }
-    if max_sources >= CROWD * number {
-        let what = format!("{number} for up to {max_sources} sources");
-        let why = "If that many sources have a bucket, cells tell of few others that they have none. A flood then costs more look-ups.";
-        return fixed(Finding::note(Check::Cells, &what, why));
+    if sources >= CROWD * number {
+        let why = "So many sources have a bucket that cells tell of few others that they have none. A flood then costs more look-ups.";
+        return fixed(Finding::note(Check::Cells, &what_of_sources, why));
     }
     Finding::ok(Check::Cells, &what)
 }
@@ -135,16 +133,19 @@ mod tests {
 
     #[test]
     fn many_crowded_cells_are_a_warning_and_many_sources_a_note() {
-        let of = |number, crowded, sources, max_sources| finding(&Cells { number, crowded, sources, max_sources });
-        assert_eq!(of(1_024, Some(102), 0, 1_024).severity, Severity::Ok);
-        let crowded = of(1_024, Some(103), 0, 1_024);
+        let of = |number, crowded, sources| finding(&Cells { number, crowded, sources });
+        assert_eq!(of(1_024, Some(102), 0).severity, Severity::Ok);
+        let crowded = of(1_024, Some(103), 0);
         assert_eq!((crowded.severity, crowded.fix.as_deref()), (Severity::Warning, Some("ratelimit set --cells 4096")));
-        assert_eq!(of(1_024, Some(0), 0, 8_191).severity, Severity::Ok);
-        assert_eq!(of(1_024, None, 8_192, 8_192).severity, Severity::Note);
+        // Without a default limit, no source needs a bucket because of others.
+        assert_eq!([8_191, 8_192].map(|sources| of(1_024, None, sources).severity), [Severity::Ok, Severity::Note]);
         let most = CELLS_MAX as usize;
-        assert_eq!(of(most, Some(most), 0, 1).fix, None);
-        assert_eq!(of(1_024, Some(0), 4_095, 4_096).severity, Severity::Ok);
-        let short = of(16, Some(0), 3_000, 131_072);
+        assert_eq!(of(most, Some(most), 0).fix, None);
+        assert_eq!(
+            [4_095, 4_096].map(|sources| of(1_024, Some(0), sources).severity),
+            [Severity::Ok, Severity::Warning]
+        );
+        let short = of(16, Some(0), 3_000);
         assert_eq!((short.severity, short.fix.as_deref()), (Severity::Warning, Some("ratelimit set --cells 4096")));
     }
 }

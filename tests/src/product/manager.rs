@@ -82,7 +82,7 @@ impl<'a> Systemd<'a> {
             mount --bind $binary /run/sbin/ratelimit; mount --rbind /run/sbin /usr/local/sbin; mount --bind /run/etc /etc; mount --bind /run/lib /var/lib
             mount -t cgroup2 cgroup2 /run/cgroup; mkdir $here; echo $$ > $here/cgroup.procs
             exec unshare --pid --fork --kill-child --cgroup --mount --propagation unchanged sh -ec '
-                exec 2>&3; mount -t proc proc /proc; mount -t cgroup2 cgroup2 /sys/fs/cgroup
+                exec 2>&3; mount -t proc proc /proc; mount --bind /run/meminfo /proc/meminfo; mount -t cgroup2 cgroup2 /sys/fs/cgroup
                 exec /lib/systemd/systemd --system --unit=sandbox.target --show-status=no --log-target=journal
             ' 3>&2 2>/dev/null";
         let binary = ratelimit.command("").get_program().to_owned();
@@ -103,7 +103,7 @@ impl<'a> Systemd<'a> {
             printf '[Unit]\nDefaultDependencies=no\nWants=systemd-journald.service\n' > system/sandbox.target
             touch $root/ready; mount --bind /run/ready $root/ready
             exec unshare --pid --fork --kill-child --cgroup --mount --propagation unchanged sh -ec '
-                exec 2>&3; mount -t proc proc $0/proc; mount -t cgroup2 cgroup2 $0/sys/fs/cgroup
+                exec 2>&3; mount -t proc proc $0/proc; mount --bind /run/meminfo $0/proc/meminfo; mount -t cgroup2 cgroup2 $0/sys/fs/cgroup
                 exec chroot $0 /lib/systemd/systemd --system --unit=sandbox.target --show-status=no --log-target=journal
             ' $root 3>&2 2>/dev/null";
         Self::boot(sandbox, script, root, "/ready", None)

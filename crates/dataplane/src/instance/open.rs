@@ -162,7 +162,7 @@ pub(super) fn open_or_create(
     }
     foreign_program::recover(pins, &lock.listing)?;
     removal::remove_entries(pins)?;
-    match create(pins, &requested.or(Settings::default())) {
+    match create(pins, &requested.of_new()) {
         Ok(tables) => {
             let attachments = Attachments::in_folder(&pins.join(LINKS));
             let mut pinned = Pinned { pins: pins.to_owned(), tables, attachments };

@@ -7,4 +7,5 @@ pub mod programs;
 pub mod proofs;
 pub mod requested;
 pub mod settings;
+pub mod sizes;
 pub mod values;

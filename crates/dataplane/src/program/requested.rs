@@ -1,6 +1,6 @@
 //! Settings that an operator requests.
 
-use crate::program::settings::Settings;
+use crate::program::{settings::Settings, sizes::Sizes};
 
 /// Settings that an operator requests. The others stay, or have the default of a new instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,10 +93,18 @@ impl RequestedSettings {
         }
     }
 
-    /// Returns the requested settings, and the defaults for the others.
+    /// Returns the settings of a new instance, whose sizes follow the machine.
     #[must_use]
-    pub fn or_defaults(&self) -> Self {
-        Self::of(&self.or(Settings::default()))
+    pub fn of_new(&self) -> Settings {
+        let Sizes { buckets, cells } = Sizes::of_machine();
+        self.or(Settings { buckets, cells, ..Settings::default() })
+    }
+
+    /// Returns the requested settings, and the defaults for the others. Numbers of buckets and cells are those that run.
+    #[must_use]
+    pub fn or_defaults(&self, running: &Settings) -> Self {
+        let Settings { buckets, cells, .. } = *running;
+        Self::of(&self.or(Settings { buckets, cells, ..Settings::default() }))
     }
 
     /// Returns the requested settings, and those of `open` for the others.

@@ -43,6 +43,9 @@ const SETTINGS: [Setting; 16] = [
     Setting { name: "shadow", text: |s| switch(s.shadow), is_given: |r| r.shadow.is_some() },
 ];
 
+/// The settings that [follow the machine](crate::program::sizes), and stay while the instance runs.
+const SIZES: [&str; 2] = ["max-sources", "cells"];
+
 /// A setting that changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
@@ -64,9 +67,9 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns the settings that `requested` changes, if every setting that it omits gets its default.
+/// Returns the settings that `requested` changes, if what it omits gets its [default](RequestedSettings::or_defaults).
 pub fn differences(running: &Settings, requested: &RequestedSettings) -> Vec<Difference> {
-    let wanted = requested.or(Settings::default());
+    let wanted = requested.or_defaults(running).or(*running);
     let of = |setting: &Setting| {
         let (before, after) = ((setting.text)(running), (setting.text)(&wanted));
         let is_omitted = !(setting.is_given)(requested);
@@ -84,6 +87,14 @@ pub fn changed(before: &Settings, after: &Settings) -> Vec<&'static str> {
 /// Returns the values by name.
 pub fn values(settings: &Settings) -> BTreeMap<String, String> {
     SETTINGS.iter().map(|setting| (setting.name.to_owned(), (setting.text)(settings))).collect()
+}
+
+/// Returns the values that a file decides by name: those that it has, and defaults. It decides no size that it omits.
+pub fn of_file(requested: &RequestedSettings) -> BTreeMap<String, String> {
+    let mut decided = values(&requested.or(Settings::default()));
+    let sizes = SETTINGS.iter().filter(|setting| SIZES.contains(&setting.name) && !(setting.is_given)(requested));
+    sizes.for_each(|size| drop(decided.remove(size.name)));
+    decided
 }
 
 /// Returns the rate of unknown sources, `auto`, or `off` for 0.
@@ -125,14 +136,23 @@ mod tests {
     fn each_setting_that_a_request_omits_gets_its_default() {
         let running = Settings { unknown: 10_000, shadow: true, cells: 0, ..Settings::default() };
         let nothing = RequestedSettings::default();
-        let all =
-            ["cells: off, now 131072 (default)", "unknown: 10k/s, now off (default)", "shadow: on, now off (default)"];
+        let all = ["unknown: 10k/s, now off (default)", "shadow: on, now off (default)"];
         assert_eq!(names(&differences(&running, &nothing)), all);
         let given = RequestedSettings { unknown: Some(5_000), shadow: Some(false), cells: Some(0), ..nothing };
         assert_eq!(names(&differences(&running, &given)), ["unknown: 10k/s, now 5000/s", "shadow: on, now off"]);
         let learned = RequestedSettings { unknown: Some(LEARNED), ..RequestedSettings::of(&running) };
         assert_eq!(names(&differences(&running, &learned)), ["unknown: 10k/s, now auto"]);
         assert!(differences(&Settings::default(), &nothing).is_empty());
+    }
+
+    #[test]
+    fn sizes_that_a_file_omits_stay() {
+        let running = Settings { buckets: 5_000, cells: 8, sample: false, ..Settings::default() };
+        let nothing = RequestedSettings::default();
+        assert_eq!(names(&differences(&running, &nothing)), ["sample: off, now on (default)"]);
+        let (file, size) = (of_file(&nothing), of_file(&RequestedSettings { cells: Some(16), ..nothing }));
+        assert_eq!((file.len(), file.get("cells"), file.get("max-sources")), (SETTINGS.len() - 2, None, None));
+        assert_eq!((size.get("cells"), size.get("max-sources")), (Some(&"16".to_owned()), None));
     }
 
     #[test]

@@ -69,7 +69,9 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
         confirm_within_seconds: about.confirm.map(|time| time.as_secs()),
     };
     // With --shadow, either all interfaces are in shadow, or the named ones alone.
-    let is_shadow = instance.settings()?.shadow;
+    let settings = instance.settings()?;
+    let is_shadow = settings.shadow;
+    let chosen = about.settings.chosen(&settings).filter(|_| about.is_new);
     let is_on_alone = about.settings.requests_shadow() && !is_shadow;
     let answers = hint::lost_answers(instance, about.named)?;
     let ends_shadow = about.settings.ends_shadow();
@@ -129,6 +131,9 @@ pub(super) fn print(about: &Report<'_>, instance: &Instance, done: &Done, output
         }
         for line in about.settings.lines(if is_on_alone { about.named } else { &[] }) {
             writeln!(out, "{line}")?;
+        }
+        if let Some(sizes) = &chosen {
+            writeln!(out, "{sizes}")?;
         }
         if let Some(limits) = &in_shadow {
             limits.write(out)?;

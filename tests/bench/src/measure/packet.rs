@@ -1,6 +1,10 @@
 //! Nanoseconds per packet beyond an empty drop program, by BPF_PROG_TEST_RUN.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result};
 use ratelimit_common::limits::policy::Policy;
@@ -26,6 +30,10 @@ const ATTEMPTS: usize = 4;
 
 /// Seconds of such an attempt, and at least of a sample. The coarse clock pays back some hundred times a second.
 const HELD_SECONDS: f64 = 0.1;
+
+/// Time in which cells pay back what an earlier limit has left: two bursts of the limit that is never reached, one second
+/// each, and one more second. Until then, every packet asks the bucket of its source.
+const PAID_BACK: Duration = Duration::from_secs(4);
 
 /// One limiter with one number of sources, measured in several states.
 struct Case {
@@ -117,7 +125,13 @@ impl Case {
     fn sample(&mut self, walker: &mut Walker, state: State, packets: u32) -> Result<Sample> {
         let mut packets = packets;
         match (state, self.sources) {
-            (State::Passing, _) => self.put_under(&never_reached(), walker),
+            (State::Passing, _) => {
+                self.put_under(&never_reached(), walker);
+                if self.samples.keys().any(|earlier| *earlier != State::Passing) {
+                    thread::sleep(PAID_BACK);
+                    walker.run(self.sources, Order::Random, WARM_UP);
+                }
+            }
             (State::Held, Sources::Count(count)) => {
                 let speed = self.hold(walker, count)?;
                 packets = packets.max((speed * HELD_SECONDS) as u32);

@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    fs::File,
+    fs::{self, File},
     io,
     os::fd::{AsFd as _, OwnedFd},
     panic,
@@ -18,6 +18,11 @@ use rustix::{
 /// The file that names name servers.
 const RESOLVER: &str = "/etc/resolv.conf";
 
+/// The file that tells how much memory there is.
+const MEMORY: &str = "/proc/meminfo";
+/// What is in its place.
+const TOLD_MEMORY: &str = "/run/meminfo";
+
 /// A network namespace, and mounts that are private to the sandbox.
 #[derive(Debug)]
 pub struct Namespace {
@@ -27,7 +32,8 @@ pub struct Namespace {
 
 impl Namespace {
     /// Creates two network namespaces with the same mounts: those of this process, an empty bpffs and an empty /run. No
-    /// name server is named, since a host denies none of its own.
+    /// name server is named, since a host denies none of its own. The machine seems to have [little
+    /// memory](Self::set_memory), so that new instances have the same size everywhere.
     ///
     /// # Panics
     ///
@@ -44,12 +50,23 @@ impl Namespace {
                 File::create(none)?;
                 mount_bind(none, RESOLVER)?;
             }
+            set_memory(1_000_000)?;
+            mount_bind(TOLD_MEMORY, MEMORY)?;
             let first = Self::current()?;
             unshare(UnshareFlags::NEWNET)?;
             Ok((first, Self::current()?))
         };
         let pair: io::Result<_> = thread::scope(|scope| join(scope.spawn(make)));
         pair.unwrap_or_else(|error| panic!("cannot make namespaces: {error}; run `cargo xtask test` as root"))
+    }
+
+    /// Makes the machine seem to have this much memory, in units of 1,024 bytes.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    pub fn set_memory(&self, kibibytes: u64) {
+        self.run(|| set_memory(kibibytes)).expect("cannot write a file");
     }
 
     /// Runs `work` on a thread in the namespace and returns its result.
@@ -90,6 +107,11 @@ impl Namespace {
         let open = |kind| File::open(format!("/proc/thread-self/ns/{kind}")).map(OwnedFd::from);
         Ok(Self { mounts: open("mnt")?, network: open("net")? })
     }
+}
+
+/// Writes how much memory the machine tells.
+fn set_memory(kibibytes: u64) -> io::Result<()> {
+    fs::write(TOLD_MEMORY, format!("MemTotal: {kibibytes} kB\n"))
 }
 
 fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {

@@ -142,6 +142,43 @@ fn sizes_of_a_running_instance_can_change_but_front_cannot() {
     ratelimit.ok("detach --all");
 }
 
+/// The sandbox tells how much memory there is.
+#[test]
+fn a_new_instance_is_sized_for_the_machine_and_keeps_its_sizes() {
+    let sandbox = Sandbox::new();
+    let ratelimit = Ratelimit::new(&sandbox);
+    let sizes = || {
+        let status = ratelimit.json("status");
+        [status["sources"]["max"].as_u64().unwrap(), status["front"]["cells"].as_u64().unwrap()]
+    };
+    let told = |words: &str| {
+        let text = ratelimit.ok(words);
+        text.lines().find_map(|line| line.strip_prefix("sized for this machine: ")).map(str::to_owned)
+    };
+    assert_eq!(told("attach eth0").as_deref(), Some("131072 buckets, 131072 cells"));
+    ratelimit.ok("detach --all");
+    sandbox.victim_namespace().set_memory(2_000_000);
+    assert_eq!(told("attach eth0").as_deref(), Some("262144 buckets, 131072 cells"));
+    assert_eq!(sizes(), [262_144, 131_072]);
+    let saved = ratelimit.ok("save");
+    assert!(saved.contains("\nmax-sources = 262144\n") && saved.contains("\ncells = 131072\n"), "{saved}");
+    // With more memory, later commands that load another program resize nothing.
+    sandbox.victim_namespace().set_memory(4_000_000);
+    for words in ["attach eth0 --sample off", "set --replies 9/s", "limit set 10.0.0.0/8 --packets 5/s", "upgrade"] {
+        assert_eq!(told(words), None, "{words}");
+        assert_eq!(sizes(), [262_144, 131_072], "{words}");
+    }
+    ratelimit.ok("detach --all");
+
+    // What the operator gives holds.
+    assert_eq!(told("attach eth0 --max-sources 5000").as_deref(), Some("131072 cells"));
+    assert_eq!(sizes(), [5_000, 131_072]);
+    ratelimit.ok("detach --all");
+    assert_eq!(told("attach eth0 --max-sources 5000 --cells 1024"), None);
+    assert_eq!(sizes(), [5_000, 1_024]);
+    ratelimit.ok("detach --all");
+}
+
 /// Returns the settings that a running instance can change.
 fn settings(ratelimit: &Ratelimit<'_>) -> [Value; 4] {
     let status = ratelimit.json("status");

@@ -37,6 +37,50 @@ fn settings_that_the_file_omits_get_their_defaults_and_are_named() {
     ratelimit.ok("detach --all");
 }
 
+/// A change of sizes by omission could forget sources. So it needs a command, or a key of the file.
+#[test]
+fn a_file_that_omits_sizes_changes_none() {
+    let sandbox = Sandbox::new();
+    let (ratelimit, folder) = (Ratelimit::new(&sandbox), Folder::new());
+    let other = Ratelimit::other(&sandbox);
+    let sizes = || {
+        let status = ratelimit.json("status");
+        [status["sources"]["max"].as_u64().unwrap(), status["front"]["cells"].as_u64().unwrap()]
+    };
+    // Those of an instance that another version has attached stay too.
+    other.ok("attach eth0 --max-sources 5000 --cells 1024");
+    folder.write(FILE);
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    assert_eq!(sizes(), [5_000, 1_024]);
+    ratelimit.ok("set --max-sources 6000");
+    assert_eq!(differences(&ratelimit, &folder), (Vec::new(), json!([])));
+    // What is given changes, and stays when it is removed.
+    for (settings, expected) in [("cells = 2048", [6_000, 2_048]), ("sample = false", [6_000, 2_048])] {
+        folder.write(&format!("{FILE}[settings]\n{settings}\n"));
+        daemon.line();
+        assert_eq!(sizes(), expected, "{settings}");
+    }
+    // A size of the file holds against commands.
+    folder.write(&format!("{FILE}[settings]\nmax-sources = 7000\n"));
+    daemon.line();
+    ratelimit.ok("set --max-sources 8000");
+    assert_eq!(differences(&ratelimit, &folder).0, ["max-sources is 8000, not 7000"]);
+    ratelimit.ok("reload");
+    daemon.line();
+    assert_eq!(sizes(), [7_000, 2_048]);
+    daemon.end();
+    ratelimit.ok("detach --all");
+    // A new instance of the daemon is sized for the machine.
+    sandbox.victim_namespace().set_memory(2_000_000);
+    folder.write(FILE);
+    let mut daemon = Daemon::start(&sandbox, &ratelimit, &folder.file());
+    daemon.line();
+    assert_eq!(sizes(), [262_144, 131_072]);
+    daemon.end();
+    ratelimit.ok("detach --all");
+}
+
 #[test]
 fn status_names_what_commands_changed_and_a_reload_restores_it() {
     let sandbox = Sandbox::new();

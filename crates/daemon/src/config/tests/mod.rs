@@ -66,7 +66,7 @@ fn the_sample_file_is_good_and_means_what_its_comments_say() {
         wait: true,
     };
     assert_eq!(config.interfaces, [interface]);
-    assert_eq!(config.requested.buckets, Some(131_072));
+    assert_eq!((config.requested.buckets, config.requested.cells), (None, None));
     assert_eq!(config.costs, [(Service::TcpSyn, 10)]);
     let rules: Vec<String> = config
         .rules

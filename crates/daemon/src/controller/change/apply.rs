@@ -135,8 +135,8 @@ fn apply_to(
     if !is_new {
         applied.settings = differences(&running, &config.requested);
     }
-    // The file is the state: what it omits has its default.
-    let settings = config.requested.or_defaults();
+    // The file is the state: what it omits has its default. Only sizes stay.
+    let settings = config.requested.or_defaults(&running);
     let wanted = settings.or(running);
     // Interfaces that stay in shadow alone are marked before all shadow ends, so they are never enforced between.
     let in_shadow = set_shadows(instance, present, true, done)?;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use ratelimit_base::{files::writers, notify::service_manager};
 use ratelimit_dataplane::{
     instance::read_only::View,
-    program::{loader::Settings, values::values},
+    program::values,
     sys::interface::{self, is_there},
 };
 
@@ -56,7 +56,7 @@ pub(super) struct InForce {
     lists: Vec<String>,
     /// Those of its lists whose files could not be used.
     unusable_lists: Vec<UnusableList>,
-    /// The settings by name, also those that it omits.
+    /// The settings by name that it decides, also by omission.
     settings: BTreeMap<String, String>,
     /// The number of its rules that have no end.
     rules: usize,
@@ -81,7 +81,7 @@ impl InForce {
         let in_words = |rule: &config::Planned| (rule.target.to_string(), write::spec(&rule.spec));
         let few_rules = if rules <= FEW { lasting().map(in_words).collect() } else { Vec::new() };
         Self {
-            settings: values(&config.requested.or(Settings::default())),
+            settings: values::of_file(&config.requested),
             lists: config.lists.iter().map(|list| list.name.clone()).collect(),
             feeds: config.lists.iter().filter(|list| list.remote.is_none()).map(Feed::of).collect(),
             files: config.files,

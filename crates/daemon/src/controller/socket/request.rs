@@ -125,7 +125,7 @@ pub struct FileState {
     pub interfaces: Vec<config::Interface>,
     /// Those that do not carry the program.
     pub unattached: Vec<Unattached>,
-    /// The settings by name, also those that it omits.
+    /// The settings by name that it decides, also by omission.
     pub settings: BTreeMap<String, String>,
     /// The number of its rules that have no end.
     #[serde(default)]
