@@ -17,7 +17,7 @@ use crate::{
         unknown_sources::{self, Admission},
     },
     connections::spare::{self, Answer},
-    limits::{self, cells::Cells},
+    limits::source_limits::{self, Cells},
     maps::{buckets::Bucket, cells::Cell, levels, rules::lists},
     overlimit::overrun,
     packet::{
@@ -110,7 +110,7 @@ fn by_policy<const FRAGS: bool>(
         },
         None => None,
     };
-    let bucket = limits::ask::ask(context, control, policy, cells, bucket);
+    let bucket = source_limits::ask(context, control, policy, cells, bucket);
     let reason = match context.reason.passes() {
         true => context.reason,
         false => overrun::settle::<FRAGS>(ctx, context, control, policy, cells, bucket),

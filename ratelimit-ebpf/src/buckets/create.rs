@@ -14,10 +14,9 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings},
     buckets::{admission, handover, start},
-    cells::level,
     maps::{
         buckets::{self, Bucket},
-        levels::Levels,
+        levels::{self, Levels},
         sliding_logs::{self, SlidingLog},
     },
 };
@@ -86,7 +85,7 @@ pub fn of_source(source: &Source, hash: u64, resolution: Resolution, control: &C
 /// bucket was evicted gains tokens.
 #[inline(always)]
 pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
-    let handed = |level: &Word, meter| stages::handed(level::debt(level, clock), clock.units(), meter);
+    let handed = |level: &Word, meter| stages::handed(levels::debt(level, clock), clock.units(), meter);
     let (packets, second) = (handed(&levels.packets, &policy.packets), handed(&levels.second, &policy.second));
     buckets::insert(source, packets, second, resolution, clock.now());
 }

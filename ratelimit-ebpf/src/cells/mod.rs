@@ -1,4 +1,4 @@
-//! The stage in front of the buckets: levels, cached refusals, filters of buckets and known sources of a cell. Buckets
+//! The stage in front of the buckets: cached refusals, filters of buckets and known sources of a cell. Buckets
 //! belong in `buckets`.
 //!
 //! A cell admits packets within its share of the burst, or repeats a cached refusal. Only a source's own bucket
@@ -12,7 +12,6 @@ pub mod bucket_filter;
 pub mod cached_refusal;
 pub mod caching;
 pub mod learned_rate;
-pub mod level;
 pub mod proven_sources;
 pub mod unknown_rate;
 pub mod unknown_sources;

@@ -1,9 +1,12 @@
 //! The levels of limits, in cells or in a [lane](levels).
 
 use aya_ebpf::{btf_maps::Array, macros::btf_map};
-use ratelimit_common::maps::levels;
+use ratelimit_common::{
+    maps::levels,
+    meters::{gcra::Units, stages},
+};
 
-use crate::bpf::{atomic::Word, map_flags::ALIGNED};
+use crate::bpf::{atomic::Word, clock::Clock, map_flags::ALIGNED};
 
 /// See [`ratelimit_common::maps::names::LEVELS`].
 #[btf_map]
@@ -24,4 +27,10 @@ const _: () = assert!(size_of::<Levels>() == size_of::<levels::Levels>());
 #[must_use]
 pub fn in_lane(lane: u32, hash: u64) -> Option<&'static Levels> {
     LEVELS.get(levels::index(lane, hash))
+}
+
+/// Returns the debt of a level.
+#[inline(always)]
+pub fn debt(level: &Word, clock: &Clock<'_>) -> Units {
+    stages::level_debt(level.load(), clock.units(), clock.largest_debt())
 }

@@ -13,7 +13,7 @@ use crate::{
         verifier::{given, handed},
     },
     cells::caching,
-    limits::{parents, windowed},
+    limits::{parents, source_bucket},
     maps::{buckets::Bucket, cells::Cell, levels::Levels},
     overlimit::soft::{self, is_soft},
     packet::context::Context,
@@ -67,7 +67,7 @@ fn cache_over_limit(
     }
     if is_own(context.reason) {
         let (Some(levels), Some(bucket)) = (given(levels), given(bucket)) else { return 0 };
-        let wait = windowed::wait(context, policy, bucket, levels, &context.clock(control));
+        let wait = source_bucket::wait(context, policy, bucket, levels, &context.clock(control));
         let wait = if is_soft(policy) { wait.min(soft::wait(context, control, policy)) } else { wait };
         caching::cache(context, refusals, policy, wait, context.reason == Reason::OverBytes);
         return 0;

@@ -10,7 +10,7 @@ use crate::{
         verifier::{given, handed},
     },
     connections::spare::{self, Answer},
-    limits::{cells::Cells, windowed},
+    limits::{source_bucket, source_limits::Cells},
     maps::{buckets::Bucket, cells::Cell},
     meters::interface_capacity,
     overlimit::{
@@ -87,7 +87,7 @@ fn settle_refusal(
         events::refused(context, given(refusals).filter(|_| settings::has_cells()), bucket, policy.over_limit);
         // A ban would outlast a rehearsal. Own connections fill the limit of their source without an offence.
         let may_ban = settings::has_bans() && !settings::is_on(&settings::SHADOW_ON) && context.own() < OF_A_PEER;
-        if may_ban && policy.ban.time != 0 && windowed::is_certain(context, policy, bucket) {
+        if may_ban && policy.ban.time != 0 && source_bucket::is_certain(context, policy, bucket) {
             ban::impose(context, control, policy);
         }
     }
