@@ -20,10 +20,7 @@ use crate::{
     limits::source_limits::{self, Cells},
     maps::{buckets::Bucket, cells::Cell, levels, rules::lists},
     overlimit::overrun,
-    packet::{
-        context::{Context, NOT_OWN, Unknown},
-        verdict::Verdict,
-    },
+    packet::context::{Context, NOT_OWN, Unknown, Verdict},
     parse::outcome::Parsed,
     proofs::{self, ask::Proof},
     rules::cost,

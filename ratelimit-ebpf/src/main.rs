@@ -20,11 +20,7 @@ mod program {
         bpf::{clock, settings},
         decide,
         meters::{interface_capacity, link_discovery},
-        packet::{
-            first_buffer::FirstBuffer,
-            frame::{self, Packet},
-            headers::Frame as _,
-        },
+        packet::frame::{self, FirstBuffer, Frame as _, Packet},
         parse::{
             outcome::{Parsed, Stop},
             parser,

@@ -23,10 +23,7 @@ use crate::{
         sliding_logs, this_cpu,
     },
     meters::interface_capacity,
-    packet::{
-        context::{Context, OF_A_PEER},
-        verdict::Verdict,
-    },
+    packet::context::{Context, OF_A_PEER, Verdict},
     shares::refused,
 };
 

@@ -10,13 +10,12 @@ use crate::{
         source::{self, Found},
     },
     packet::{
-        context::{Context, NOT_LOOKED_UP, NOT_OWN},
+        context::{Context, NOT_LOOKED_UP, NOT_OWN, Transport},
         frame::Packet,
-        transport::Transport,
     },
     parse::{
         connection::{IS_TCP, kind_of},
-        ports::{ACK, FLAGS, SYN},
+        outcome::{ACK, FLAGS, SYN},
     },
 };
 

@@ -13,7 +13,7 @@ use crate::{
         rules,
     },
     meters::sliding_log,
-    packet::{context::Context, verdict::Verdict},
+    packet::context::{Context, Verdict},
     rules::{
         ban_lookup::{self, Banned},
         cache, changed, lookup, source_key,

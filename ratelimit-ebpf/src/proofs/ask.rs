@@ -11,7 +11,10 @@ use crate::{
         tcp::{self, LISTEN},
     },
     maps::this_cpu,
-    packet::{context::Context, frame, transport::Transport},
+    packet::{
+        context::{Context, Transport},
+        frame,
+    },
     parse::connection::{Connection, IS_TCP},
     proofs::{budget, cookie, forwarded},
     reply::syn_ack,

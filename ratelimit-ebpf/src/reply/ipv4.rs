@@ -9,7 +9,7 @@ use super::{
     checksum::{ERROR, Sum, Words, error, put, word, words},
     link, tcp,
 };
-use crate::{packet::frame::Packet, parse::ipv4::LATER_FRAGMENT};
+use crate::{packet::frame::Packet, parse::parser::LATER_FRAGMENT};
 
 /// Version 4, five words.
 const PLAIN: u8 = 0x45;

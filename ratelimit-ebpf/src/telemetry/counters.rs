@@ -7,7 +7,7 @@
 use aya_ebpf::programs::XdpContext;
 use ratelimit_common::reason::REASONS;
 
-use crate::{bpf::settings, maps::telemetry::counters, packet::verdict::Verdict};
+use crate::{bpf::settings, maps::telemetry::counters, packet::context::Verdict};
 
 /// Counts one packet of `length` bytes. Packets that pass in shadow have counters of their own.
 #[inline(always)]

@@ -40,7 +40,7 @@ use crate::{
         sliding_logs::SlidingLog,
     },
     meters::{sliding_log, token_bucket, window},
-    packet::{context::Context, transport::Transport},
+    packet::context::{Context, Transport},
 };
 
 /// What decides about the packets.
