@@ -24,7 +24,7 @@ use crate::{
         levels::{self, Levels},
         this_cpu::{self, OWN, payment::Payment},
     },
-    meters::gcra::{REFUSED, addition, cap, charged},
+    meters::token_bucket::{REFUSED, addition, cap, charged},
     packet::context::Context,
 };
 

@@ -15,10 +15,10 @@ use crate::{
     },
     maps::{
         buckets::{self, Bucket},
-        exchange::Charge,
+        exchange::{self, Charge},
         this_cpu::{LAST, NARROWER, payment::Payment},
     },
-    meters::{gcra::charge_globally, token_bucket, two_limits},
+    meters::token_bucket::{self, charge_globally},
     packet::context::Context,
 };
 
@@ -56,7 +56,7 @@ fn charge_stages(context: *const Context, control: *const Control, which: u32, n
     let Some(levels) = limit.levels else { return Reason::NoState };
     let Some([first, also]) = limit.payments(context, place_of(which)) else { return Reason::NoState };
     let Policy { packets, second, .. } = limit.policy;
-    let outcome = two_limits::charge(
+    let outcome = exchange::charge_both(
         limit.policy,
         [packets.is_on(), second.is_on()],
         || pay(&limit, &levels.packets, |bucket| &bucket.packets, packets, first),
