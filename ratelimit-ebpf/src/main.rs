@@ -26,7 +26,7 @@ mod program {
             parser,
         },
         reply::answer,
-        telemetry::counters,
+        telemetry,
     };
 
     // Each entry point is one function: a call costs time and, before Linux 6.8, 32 of the 512 bytes of stack.
@@ -89,7 +89,7 @@ mod program {
             Err(Reason::LinkDiscovery) => link_discovery::decide(ctx).into(),
             Err(reason) => reason.into(),
         };
-        counters::count(ctx, verdict, length);
+        telemetry::count(ctx, verdict, length);
         if verdict.reason.passes() || verdict.is_shadowed() {
             interface_capacity::count(ctx);
             return XDP_PASS;

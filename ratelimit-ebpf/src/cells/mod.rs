@@ -10,7 +10,6 @@
 
 pub mod bucket_filter;
 pub mod cached_refusal;
-pub mod caching;
 pub mod learned_rate;
 pub mod proven_sources;
 pub mod unknown_rate;

@@ -15,7 +15,7 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings},
-    buckets::{admission, create, handover, start},
+    buckets::{create, start},
     cells::bucket_filter,
     limits::stages::{Pair, have_room},
     maps::{
@@ -48,7 +48,7 @@ pub fn ask(
         found = buckets::find(&context.source);
     }
     if found.is_none() {
-        let is_admitted = admission::admits(control, policy, context.tick);
+        let is_admitted = create::admits(control, policy, context.tick);
         if !is_admitted && !have_room(levels, policy, &clock, context.amounts(policy), Part::Whole) {
             context.reason = Reason::NotAdmitted;
             return None;
@@ -76,7 +76,7 @@ pub fn ask(
     }
     let bucket = found?;
     bucket_filter::note(context.hash);
-    if !handover::follow(&context.source, bucket, context.hash, context.resolution, control) {
+    if !create::follow(&context.source, bucket, context.hash, context.resolution, control) {
         context.reason = Reason::NotAdmitted;
         return None;
     }

@@ -28,8 +28,7 @@ use crate::{
     },
     meters::{sliding_log, token_bucket, window},
     packet::context::Context,
-    shares,
-    telemetry::samples,
+    shares, telemetry,
 };
 
 /// What a packet found in front of the buckets.
@@ -112,7 +111,7 @@ fn ask_own(
         return ask_window(context, control, policy, bucket);
     }
     if !policy.packets.is_on() && !policy.second.is_on() {
-        samples::observe(context, control);
+        telemetry::count_unlimited(context, control);
         return bucket;
     }
     context.set_clock(control, policy);
@@ -146,8 +145,8 @@ fn ask_own(
     context.reason = Reason::WithinLimit;
     let Levels { packets, second } = cells.levels;
     // Added and not exclusive-or'd, which would cancel out the time that both levels follow.
-    if samples::is_due(context.hash, packets.load().wrapping_add(second.load())) {
-        samples::record(context, control);
+    if telemetry::is_sample_due(context.hash, packets.load().wrapping_add(second.load())) {
+        telemetry::record_sample(context, control);
     }
     bucket
 }

@@ -203,7 +203,7 @@ impl Context {
 /// The place of the TCP or UDP header of a packet and of the IP header before it. 0 if the packet has no connection: a
 /// later fragment, another protocol, a header that ends too early.
 ///
-/// The lowest three bits are 0. [`Context`](crate::packet::context::Context) uses them.
+/// The lowest three bits are 0. [`Context`] uses them.
 #[derive(Clone, Copy)]
 pub struct Transport(pub u32);
 

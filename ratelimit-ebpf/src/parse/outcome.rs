@@ -22,8 +22,7 @@ use crate::{
 pub struct Parsed {
     /// Sender: an IPv4 address, or an IPv6 address with all its bits.
     pub source: Source,
-    /// Services of the packet. Without rules for services there is only
-    /// [`ANY`](ratelimit_common::identity::class::ANY).
+    /// Services of the packet. Without rules for services there is only [`ANY`].
     pub classes: Classes,
     /// Where its connection is read, if sockets are looked up.
     pub transport: Transport,

@@ -8,10 +8,10 @@ use core::convert::Infallible;
 use ratelimit_common::{
     buckets::bucket::Resolution,
     identity::{
-        class::{self, ANY, Class, Classes},
+        class::{Class, Classes},
         source::Source,
     },
-    limits::policy::{PolicyId, UNLIMITED_ID},
+    limits::policy::PolicyId,
     maps::control::Control,
     rules::{
         ban::rule as ban,
@@ -67,20 +67,6 @@ impl Rules for Maps {
     fn is_spared(&self, source: &Source) -> Result<bool, Infallible> {
         Ok(spared::has(source))
     }
-}
-
-/// Returns the class that is billed and its policy, for a source that no rule matches: those of the narrowest class
-/// with a default.
-#[inline(always)]
-#[must_use]
-pub fn default(classes: Classes) -> (Class, PolicyId) {
-    let mut found = (ANY, UNLIMITED_ID);
-    class::each(classes, settings::has_services(), |class| {
-        if found.1 == UNLIMITED_ID {
-            found = (class, classes::default_policy(class));
-        }
-    });
-    found
 }
 
 /// Returns the policy of `source` for packets of these classes, and its validity.

@@ -27,7 +27,7 @@ use crate::{
             own::{self, zeros},
         },
     },
-    buckets::handover,
+    buckets::create,
     limits::{
         contention::orders::{Order, Time},
         source_bucket,
@@ -167,7 +167,7 @@ impl Machine {
         let cached = bucket.resolution.load();
         if cached == Resolution::NEW.0 {
             self.coarse.store(self.clock.load(Ordering::SeqCst), Ordering::SeqCst);
-            if !handover::raise_both(bucket, levels, policy, control) {
+            if !create::raise_both(bucket, levels, policy, control) {
                 return Reason::NotAdmitted;
             }
             let _ = bucket.resolution.compare_exchange(cached, Resolution::NOTHING.0);

@@ -10,7 +10,7 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{clock::Clock, settings},
-    buckets::{admission, create},
+    buckets::create,
     maps::{
         buckets::{self, Bucket},
         cells,
@@ -85,7 +85,7 @@ impl<'a> Further<'a> {
         if let Some(found) = buckets::find(key) {
             return Ok(found);
         }
-        if !admission::admits(clock.control(), policy, tick) {
+        if !create::admits(clock.control(), policy, tick) {
             return Err(Reason::NotAdmitted);
         }
         create::from_levels(key, levels, policy, Resolution::NONE, clock);
