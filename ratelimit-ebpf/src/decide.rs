@@ -12,7 +12,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{clock::Clock, control, settings},
+    bpf::{clock::Clock, settings},
     cells::{
         cached_refusal, learned_rate,
         unknown_sources::{self, Admission},
@@ -22,7 +22,7 @@ use crate::{
     maps::{
         buckets::{self, Bucket},
         cells::{self, Cell},
-        levels,
+        control,
         rules::{self, lists},
     },
     meters::sliding_log,
@@ -45,7 +45,7 @@ pub fn decide<const FRAGS: bool>(
     length: u32,
     interface: u32,
 ) -> Verdict {
-    let Some(control) = crate::maps::control::get() else { return Reason::NoState.into() };
+    let Some(control) = control::get() else { return Reason::NoState.into() };
     let now = Clock::coarse(control).now();
     let mut context = Context::new(source, transport, now, [length, identify::cost(classes)], interface);
     // Steps 2 to 4: identify, cell, rule.
@@ -113,7 +113,7 @@ fn by_policy<const FRAGS: bool>(
     // Steps 6 and 7: limits, and the admission of a bucket.
     let cells = match cells {
         Some([cell, refusals]) => match policy.lane() {
-            lane if settings::has_lanes() && lane != 0 => match levels::in_lane(lane, context.hash) {
+            lane if settings::has_lanes() && lane != 0 => match cells::in_lane(lane, context.hash) {
                 Some(levels) => Some(Cells { cell, levels, refusals }),
                 None => return Reason::NoState.into(),
             },

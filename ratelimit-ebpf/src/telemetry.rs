@@ -31,16 +31,12 @@ use crate::{
         verifier::{given, key},
     },
     buckets::create,
-    cells::bucket_filter,
     maps::{
         buckets::{self, Bucket},
-        cells::Cell,
-        control,
+        cells::{self, Cell},
+        control, counters,
+        events::{self, Head},
         exchange::{FEW_TRIES, exchange},
-        telemetry::{
-            counters, counts,
-            events::{self, Head},
-        },
     },
     meters::budget,
     packet::context::{Context, Verdict},
@@ -109,7 +105,7 @@ fn record_packets(context: *const Context, control: *const Control, packets: u64
     }
     if let Some(bucket) = found {
         if settings::has_cells() {
-            bucket_filter::note(context.hash);
+            cells::note_used_bucket(context.hash);
         }
         bucket.counts.count_passed(context.tick, packets, packets * u64::from(context.length()));
     }
@@ -126,7 +122,7 @@ const BURST: Units = gcra::units(SECOND);
 #[inline(always)]
 pub fn report_refusal(context: &Context, cell: Option<&Cell>, bucket: &Bucket, action: u8) {
     if is_new_refusal(context, cell, bucket, action) {
-        let kind = if counts::is_shadow(action) { SHADOWED } else { REFUSED };
+        let kind = if counters::is_shadow(action) { SHADOWED } else { REFUSED };
         write_event(context, kind, 0, bucket.counts.refused(action));
     }
 }

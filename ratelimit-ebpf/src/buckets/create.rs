@@ -31,13 +31,13 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{atomic::Word, clock::Clock, control, settings, verifier::given},
+    bpf::{atomic::Word, clock::Clock, settings, verifier::given},
     buckets::start,
     maps::{
         buckets::{self, Bucket},
-        cells,
+        cells::{self, Levels},
+        control,
         exchange::{FEW_TRIES, exchange},
-        levels::{self, Levels},
         rules,
         sliding_logs::{self, SlidingLog},
         this_cpu::{self, ThisCpu},
@@ -109,7 +109,7 @@ pub fn of_source(source: &Source, hash: u64, resolution: Resolution, control: &C
 /// bucket was evicted gains tokens.
 #[inline(always)]
 pub fn from_levels(source: &Source, levels: &Levels, policy: &Policy, resolution: Resolution, clock: &Clock<'_>) {
-    let handed = |level: &Word, meter| stages::handed(levels::debt(level, clock), clock.units(), meter);
+    let handed = |level: &Word, meter| stages::handed(cells::debt(level, clock), clock.units(), meter);
     let (packets, second) = (handed(&levels.packets, &policy.packets), handed(&levels.second, &policy.second));
     buckets::insert(source, packets, second, resolution, clock.now());
 }

@@ -16,13 +16,13 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{
-        control, random, settings,
+        random, settings,
         verifier::{given, key},
     },
     maps::{
         buckets,
         cells::{self, Cell, RefusalSlot},
-        control as control_map,
+        control,
         rules::lists,
         sliding_logs, this_cpu,
     },
@@ -95,7 +95,7 @@ fn count(context: &Context, refusal: CachedRefusal) {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn count_in_bucket(context: *const Context, check: u64) -> u32 {
-    let (Some(context), Some(cpu), Some(control)) = (given(context), this_cpu::get(), control_map::get()) else {
+    let (Some(context), Some(cpu), Some(control)) = (given(context), this_cpu::get(), control::get()) else {
         return 0;
     };
     let refused = Refused { skipped: cpu.refused_skipped.load(), counted: cpu.refused_counted.load() };

@@ -16,12 +16,11 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings},
     buckets::{create, start},
-    cells::bucket_filter,
     limits::stages::{Pair, have_room},
     maps::{
         buckets::{self, Bucket},
+        cells::{self, Levels},
         exchange::Charge,
-        levels::{self, Levels},
         this_cpu::{self, OWN},
     },
     meters::{sliding_log, window},
@@ -43,7 +42,7 @@ pub fn ask(
 ) -> Option<&'static Bucket> {
     let clock = context.clock(control);
     let mut found = at_hand;
-    let may_be_there = at_hand.is_some() || bucket_filter::may_have(context.hash);
+    let may_be_there = at_hand.is_some() || cells::may_have_bucket(context.hash);
     if found.is_none() && may_be_there {
         found = buckets::find(&context.source);
     }
@@ -75,7 +74,7 @@ pub fn ask(
         found = Some(bucket);
     }
     let bucket = found?;
-    bucket_filter::note(context.hash);
+    cells::note_used_bucket(context.hash);
     if !create::follow(&context.source, bucket, context.hash, context.resolution, control) {
         context.reason = Reason::NotAdmitted;
         return None;
@@ -92,8 +91,8 @@ pub fn ask(
 #[inline(always)]
 fn passed_before(policy: &Policy, levels: &Levels, clock: &Clock<'_>, [one, amount]: [u32; 2]) -> u64 {
     let (debt, share, cost) = match policy.packets.is_on() {
-        true => (levels::debt(&levels.packets, clock), policy.packets.cell_share, policy.packets.cost_of(one)),
-        false => (levels::debt(&levels.second, clock), policy.second.cell_share, policy.second.cost_of(amount)),
+        true => (cells::debt(&levels.packets, clock), policy.packets.cell_share, policy.packets.cost_of(one)),
+        false => (cells::debt(&levels.second, clock), policy.second.cell_share, policy.second.cost_of(amount)),
     };
     if debt > share {
         return 0;

@@ -13,16 +13,14 @@ use crate::{
         verifier::{given, key},
     },
     buckets::{create, start},
-    cells::bucket_filter,
     limits::{
         parents, source_bucket,
         stages::{charge_levels, clear, give_back, record_states},
     },
     maps::{
         buckets::{self, Bucket},
-        cells::Cell,
+        cells::{self, Cell, Levels},
         exchange::Charge,
-        levels::Levels,
         sliding_logs,
         this_cpu::OWN,
     },
@@ -216,7 +214,7 @@ fn ask_new_window(context: &mut Context, control: &Control, policy: &Policy) -> 
     context.reason = reason;
     if settings::has_cells() && bucket.is_some() {
         // The next limit may need the bucket.
-        bucket_filter::note(context.hash);
+        cells::note_used_bucket(context.hash);
     }
     if let Some(bucket) = bucket.filter(|_| reason.passes()) {
         bucket.counts.count_passed(context.tick, 1, u64::from(context.length()));

@@ -19,10 +19,10 @@ use crate::{
     bpf::{atomic::Word, clock::Clock, settings, verifier::given},
     maps::{
         buckets::Bucket,
+        cells::{self, Levels},
         control,
         exchange::{self, Addition, Charge, FEW_TRIES, TRIES, exchange, undo},
-        levels::{self, Levels},
-        this_cpu::{self, OWN, payment::Payment},
+        this_cpu::{self, OWN, Payment},
     },
     meters::token_bucket::{REFUSED, addition, cap, charged},
     packet::context::Context,
@@ -57,7 +57,7 @@ fn charge_second(
     let (one, cost) = (packets.cost_of(one), second.cost_of(amount));
     let mut charged = 0;
     if packets.is_on() {
-        if stages::ask_cell(levels::debt(&levels.second, clock), clock.units(), cost, part.of(second)).is_none() {
+        if stages::ask_cell(cells::debt(&levels.second, clock), clock.units(), cost, part.of(second)).is_none() {
             return Charge::Refused;
         }
         let Some(level) = charge_level(&levels.packets, part.of(packets), clock, one) else {
@@ -108,7 +108,7 @@ pub fn have_room(levels: &Levels, policy: &Policy, clock: &Clock<'_>, [one, amou
 
 #[inline(always)]
 fn has_room(level: &Word, meter: &Meter, clock: &Clock<'_>, cost: Units, part: Part) -> bool {
-    !meter.is_on() || stages::ask_cell(levels::debt(level, clock), clock.units(), cost, part.of(meter)).is_some()
+    !meter.is_on() || stages::ask_cell(cells::debt(level, clock), clock.units(), cost, part.of(meter)).is_some()
 }
 
 /// One limit in both stages: a level and a state of a bucket.
@@ -135,7 +135,7 @@ impl<'a> Pair<'a> {
         if !meter.is_on() {
             return 0;
         }
-        let (level, own) = (levels::debt(level, clock), state::debt(own.load(), clock.units()));
+        let (level, own) = (cells::debt(level, clock), state::debt(own.load(), clock.units()));
         wait_of_stages(level, own, meter.cost_of(amount), meter)
     }
 
@@ -143,7 +143,7 @@ impl<'a> Pair<'a> {
     #[inline(always)]
     #[must_use]
     pub fn refuses(&self, payment: &Payment, clock: &Clock<'_>) -> bool {
-        rest_refuses(self.own, self.meter, clock.control(), levels::debt(self.level, clock), payment)
+        rest_refuses(self.own, self.meter, clock.control(), cells::debt(self.level, clock), payment)
     }
 
     /// Charges the cell first, so that no other packet gets its room, and then the own bucket for the rest.

@@ -15,7 +15,7 @@ use crate::{
         settings,
         verifier::{given, key},
     },
-    maps::{resize, shared, telemetry::counts::Counts, this_cpu},
+    maps::{counters::Counts, resize, shared, this_cpu},
 };
 
 /// See [`names::BUCKETS`].

@@ -20,7 +20,10 @@ use crate::{
     cells::cached_refusal,
     connections::spare::{self, Answer},
     limits::{parents, source_bucket, source_limits::Cells},
-    maps::{buckets::Bucket, cells::Cell, levels::Levels},
+    maps::{
+        buckets::Bucket,
+        cells::{Cell, Levels},
+    },
     meters::interface_capacity,
     overlimit::{
         ban,

@@ -14,7 +14,7 @@ use ratelimit_common::{
 
 use crate::{
     bpf::settings,
-    maps::classes,
+    maps::rules,
     packet::{context::Transport, frame::Frame},
 };
 
@@ -139,7 +139,7 @@ fn transport(Payload { protocol, begin, end }: &Payload, network: usize, is_ipv6
 /// only the host that joins the fragments would see the ports.
 #[inline(always)]
 fn classes(payload: &Payload, frame: &impl Frame) -> Result<Classes, Stop> {
-    let Some(services) = classes::services() else { return Ok(Classes::from(ANY)) };
+    let Some(services) = rules::services() else { return Ok(Classes::from(ANY)) };
     Ok(match payload.protocol {
         TCP => {
             let header = header::<TCP_LENGTH>(payload, frame)?;

@@ -14,10 +14,12 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{control, settings},
+    bpf::settings,
     buckets::create,
-    cells::bucket_filter,
-    maps::buckets::{self, Bucket},
+    maps::{
+        buckets::{self, Bucket},
+        cells, control,
+    },
     packet::context::Context,
     rules::lookup,
 };
@@ -98,7 +100,7 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
         None => {}
     }
     if settings::has_cells() {
-        bucket_filter::note(hash);
+        cells::note_used_bucket(hash);
     }
     resolution
 }

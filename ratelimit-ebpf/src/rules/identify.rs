@@ -24,10 +24,10 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{
-        control, settings,
+        settings,
         verifier::{given, key},
     },
-    maps::{classes, control as control_map, narrow_parts, rules},
+    maps::{control, narrow_parts, rules},
     packet::context::Context,
     rules::lookup,
 };
@@ -61,7 +61,7 @@ fn narrow_length(address: &Source, classes: Classes, now: u64) -> u8 {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn longest_part(address: *const Source) -> u32 {
-    let (Some(address), Some(control), Some(filter)) = (given(address), control_map::get(), rules::filter()) else {
+    let (Some(address), Some(control), Some(filter)) = (given(address), control::get(), rules::filter()) else {
         return 0;
     };
     let (ipv6_prefix, lengths) = (settings::IPV6_PREFIX.load() as u8, control::narrow_lengths(control));
@@ -72,7 +72,7 @@ fn longest_part(address: *const Source) -> u32 {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn length_of_part(address: *const Source, bits: u32, classes: Classes, now: u64) -> u32 {
-    let (Some(address), Some(control)) = (given(address), control_map::get()) else { return 0 };
+    let (Some(address), Some(control)) = (given(address), control::get()) else { return 0 };
     let part = address.shortened(bits as u8);
     let hash = part.of_classes(classes).hash(&control.seed);
     // Read before the rules: if one changes meanwhile, what is kept is stale, never wrong.
@@ -94,7 +94,7 @@ pub fn default_policy(classes: Classes) -> (Class, PolicyId) {
     let mut found = (ANY, UNLIMITED_ID);
     class::each(classes, settings::has_services(), |class| {
         if found.1 == UNLIMITED_ID {
-            found = (class, classes::default_policy(class));
+            found = (class, rules::default_policy(class));
         }
     });
     found
@@ -109,7 +109,7 @@ pub fn cost(classes: Classes) -> u32 {
     if settings::has_costs() {
         class::each(classes, settings::has_services(), |class| {
             if cost == 0 {
-                cost = classes::cost(class);
+                cost = rules::cost_of(class);
             }
         });
     }

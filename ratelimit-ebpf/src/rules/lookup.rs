@@ -23,11 +23,11 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{
-        control, settings,
+        settings,
         verifier::{given, key},
     },
     maps::{
-        bans, classes,
+        bans, control,
         rules::{self, spared},
     },
     rules::list_lookup,
@@ -60,7 +60,7 @@ impl Rules for Maps {
 
     #[inline(always)]
     fn default_policy(&self, class: Class) -> Result<PolicyId, Infallible> {
-        Ok(classes::default_policy(class))
+        Ok(rules::default_policy(class))
     }
 
     #[inline(always)]

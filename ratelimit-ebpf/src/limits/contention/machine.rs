@@ -35,8 +35,8 @@ use crate::{
     },
     maps::{
         buckets::Bucket,
+        cells::{self, Levels},
         exchange::Charge,
-        levels::{self, Levels},
         sliding_logs::SlidingLog,
     },
     meters::{sliding_log, token_bucket, window},
@@ -154,7 +154,7 @@ impl Machine {
         let (Sender { bucket, has_bucket, .. }, levels) = (sender, self.levels);
         let (policy, control, clock) = (self.policy, self.control, context.clock(self.control));
         if has_bucket.load() == 0 && may_create {
-            let handed = |level, meter| stages::handed(levels::debt(level, &clock), clock.units(), meter);
+            let handed = |level, meter| stages::handed(cells::debt(level, &clock), clock.units(), meter);
             bucket.packets.store(handed(&levels.packets, &policy.packets));
             bucket.second.store(handed(&levels.second, &policy.second));
             bucket.resolution.store(Resolution::NEW.0);

@@ -16,7 +16,7 @@ use crate::{
     maps::{
         buckets::{self, Bucket},
         exchange::{self, Charge},
-        this_cpu::{LAST, NARROWER, payment::Payment},
+        this_cpu::{LAST, NARROWER, Payment},
     },
     meters::token_bucket::{self, charge_globally},
     packet::context::Context,

@@ -19,7 +19,7 @@ use crate::{
     },
     maps::{
         buckets,
-        this_cpu::{LAST, payment::Payment},
+        this_cpu::{LAST, Payment},
     },
     meters::token_bucket,
     packet::context::Context,

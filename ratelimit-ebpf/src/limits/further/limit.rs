@@ -13,10 +13,9 @@ use crate::{
     buckets::create,
     maps::{
         buckets::{self, Bucket},
-        cells,
-        levels::Levels,
+        cells::{self, Levels},
         rules,
-        this_cpu::{self, payment::Payment},
+        this_cpu::{self, Payment},
     },
     packet::context::Context,
 };
