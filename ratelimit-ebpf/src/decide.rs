@@ -29,7 +29,7 @@ use crate::{
     overlimit::overrun,
     packet::context::{Context, NOT_OWN, Unknown, Verdict},
     parse::outcome::Parsed,
-    proofs::{self, ask::Proof},
+    proofs::proof::{self, Proof},
     rules::{
         ban_lookup::{self, Banned},
         cache, identify,
@@ -100,7 +100,7 @@ fn by_policy<const FRAGS: bool>(
         match unknown_sources::admit(control, cell, context.hash, context.tick) {
             Admission::Known => {}
             Admission::WithinRate => context.note_unknown(Unknown::WithinRate),
-            Admission::OverRate => match proofs::ask::ask::<FRAGS>(ctx, context) {
+            Admission::OverRate => match proof::ask::<FRAGS>(ctx, context) {
                 Proof::Proven => {}
                 Proof::Nothing if spare::ask::<FRAGS>(ctx, context, control) == Answer::Spared => {
                     return Reason::OwnConnection.into();
@@ -134,7 +134,7 @@ fn by_policy<const FRAGS: bool>(
             unknown_sources::note_outcome(context.hash, context.tick, passes);
         } else if settings::proves_tcp() && passes && context.is_unknown(Unknown::FirstSyn) {
             // The answer goes to an address that may be forged, so the limits of this address came first.
-            let is_answered = proofs::ask::answers::<FRAGS>(ctx, context);
+            let is_answered = proof::answers::<FRAGS>(ctx, context);
             return learned_rate::refused(if is_answered { Reason::SynCookie } else { Reason::OverUnknown }).into();
         }
     }

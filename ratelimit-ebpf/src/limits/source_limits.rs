@@ -26,7 +26,8 @@ use crate::{
     },
     meters::{sliding_log, token_bucket, window},
     packet::context::Context,
-    shares, telemetry,
+    shares::lease,
+    telemetry,
 };
 
 /// What a packet found in front of the buckets.
@@ -53,12 +54,12 @@ pub fn ask(
 ) -> Option<&'static Bucket> {
     // Most cells tell that none of their sources has a lease.
     let may_have_lease = || !settings::has_cells() || cells.is_some_and(|cells| cells.cell.is_leased());
-    if settings::has_leases() && may_have_lease() && shares::ask::refuses(context, control, policy) {
+    if settings::has_leases() && may_have_lease() && lease::refuses(context, control, policy) {
         context.reason = Reason::OverShare;
         return bucket;
     }
     let bucket = ask_with_parents(context, control, policy, cells, bucket);
-    if settings::has_leases() && context.has_share() && shares::ask::refuses_at_last(context, control) {
+    if settings::has_leases() && context.has_share() && lease::refuses_at_last(context, control) {
         context.reason = Reason::OverShare;
     }
     bucket
