@@ -173,7 +173,7 @@ fn without_cells(context: &mut Context, control: &Control, classes: Classes) -> 
         // Such a source needs only its sliding log.
         let generation = control::generation(control);
         identify::source(&mut context.source, classes, control, context.now, false);
-        let (class, policy) = identify::default_policy(classes);
+        let (class, policy) = identify::by_default(classes);
         let source = context.source.of_class(class);
         if rules::policy(policy).is_some_and(sliding_log::is_kept_by)
             && ban_lookup::find(&source, source.hash(&control.seed), classes, control, context.now) == Banned::No
@@ -209,7 +209,7 @@ fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Res
     }
     identify::source(&mut context.source, classes, control, now, may_match);
     if !may_match {
-        let (class, policy) = identify::default_policy(classes);
+        let (class, policy) = identify::by_default(classes);
         context.source.class = u16::from(class);
         context.resolution = Resolution::new(generation, policy, NEVER);
     }

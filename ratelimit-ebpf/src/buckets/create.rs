@@ -159,7 +159,7 @@ pub fn follow(source: &Source, bucket: &'static Bucket, hash: u64, resolution: R
         if raise_bucket(bucket, hash, control, resolution.0) == 0 {
             return false;
         }
-        buckets::cache(source, bucket, cached, resolution);
+        buckets::cache_resolution(source, bucket, cached, resolution);
     }
     true
 }

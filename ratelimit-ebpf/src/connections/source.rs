@@ -121,7 +121,7 @@ pub(super) const FREE: u64 = 3;
 
 /// Returns whether the source's budget is spent.
 #[inline(always)]
-pub(super) fn is_spent(peer: &Peer, kind: Kind, control: &Control, tick: u64) -> bool {
+pub(super) fn are_look_ups_spent(peer: &Peer, kind: Kind, control: &Control, tick: u64) -> bool {
     let Some(look_ups) = kind.budget(peer) else { return true };
     let (now, seen) = (gcra::units(tick), look_ups.load());
     let is_spent = budget::next(seen, now, kind.cost(), OF_A_SECOND).is_none();

@@ -158,7 +158,7 @@ pub(super) fn answer_by_port(kind: u32, place: &Place, context: &Context, contro
     }
     let is_spent = kind != UNREAD
         && !may_ban(context)
-        && source::is_spent(place.peer, Kind::of(kind, false), control, context.tick);
+        && source::are_look_ups_spent(place.peer, Kind::of(kind, false), control, context.tick);
     is_spent.then_some(NOT_LOOKED_UP)
 }
 

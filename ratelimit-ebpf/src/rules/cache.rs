@@ -92,7 +92,7 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
         Some(bucket) => {
             let is_complete = create::follow(source, bucket, hash, resolution, control);
             let before = bucket.resolved();
-            buckets::cache(source, bucket, before, if is_complete { resolution } else { before });
+            buckets::cache_resolution(source, bucket, before, if is_complete { resolution } else { before });
         }
         None if !settings::has_cells() || create::admits_record(control, now) => {
             create::of_source(source, hash, resolution, control, now);

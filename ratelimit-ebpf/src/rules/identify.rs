@@ -90,7 +90,7 @@ fn length_of_part(address: *const Source, bits: u32, classes: Classes, now: u64)
 /// with a default.
 #[inline(always)]
 #[must_use]
-pub fn default_policy(classes: Classes) -> (Class, PolicyId) {
+pub fn by_default(classes: Classes) -> (Class, PolicyId) {
     let mut found = (ANY, UNLIMITED_ID);
     class::each(classes, settings::has_services(), |class| {
         if found.1 == UNLIMITED_ID {
