@@ -20,17 +20,13 @@ mod program {
         bpf::{clock, settings},
         decide,
         meters::{interface_capacity, link_discovery},
-        packet::{
-            first_buffer::FirstBuffer,
-            frame::{self, Packet},
-            headers::Frame as _,
-        },
+        packet::frame::{self, FirstBuffer, Frame as _, Packet},
         parse::{
             outcome::{Parsed, Stop},
             parser,
         },
         reply::answer,
-        telemetry::counters,
+        telemetry,
     };
 
     // Each entry point is one function: a call costs time and, before Linux 6.8, 32 of the 512 bytes of stack.
@@ -94,7 +90,7 @@ mod program {
             Err(Reason::LinkDiscovery) => link_discovery::decide(ctx).into(),
             Err(reason) => reason.into(),
         };
-        counters::count(ctx, verdict, length);
+        telemetry::count(ctx, verdict, length);
         if verdict.reason.passes() || verdict.is_shadowed() {
             interface_capacity::count(ctx);
             return XDP_PASS;

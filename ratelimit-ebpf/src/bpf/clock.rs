@@ -14,7 +14,7 @@ use ratelimit_common::{
     meters::gcra::{self, Units},
 };
 
-use crate::bpf::{control, settings};
+use crate::bpf::settings;
 
 /// The clock, read once for a packet.
 pub struct Clock<'a> {
@@ -65,11 +65,12 @@ impl<'a> Clock<'a> {
         gcra::units(self.now)
     }
 
-    /// Returns the largest debt that any limit in use can have.
+    /// Returns the largest debt that any limit in use can have. See [`Control::largest_debt`].
     #[inline(always)]
     #[must_use]
     pub fn largest_debt(&self) -> Units {
-        control::largest_debt(self.control)
+        // SAFETY: a reference is readable; volatile because the user side writes it.
+        unsafe { core::ptr::read_volatile(&raw const self.control.largest_debt) }
     }
 
     /// Reads the precise clock again, in units.

@@ -2,11 +2,9 @@
 
 pub mod atomic;
 pub mod clock;
-pub mod control;
 pub mod map_flags;
 pub mod random;
 #[cfg(test)]
 pub(crate) mod schedule;
-mod setting;
 pub mod settings;
 pub mod verifier;

@@ -3,7 +3,5 @@
 //!
 //! An inserted bucket counts only if the map shows it afterwards: another CPU may have been first.
 
-pub mod admission;
 pub mod create;
-pub mod handover;
 pub mod start;

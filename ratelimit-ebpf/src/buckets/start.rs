@@ -25,13 +25,12 @@ use crate::{
         settings,
         verifier::{given, key},
     },
-    cells::level,
     maps::{
-        buckets, cells, classes, control,
+        buckets,
+        cells::{self, Levels},
+        control,
         exchange::{FEW_TRIES, exchange},
-        leases,
-        levels::Levels,
-        rules,
+        leases, rules,
     },
     packet::context::Context,
 };
@@ -50,7 +49,7 @@ pub fn is_spent(context: *const Context, control: *const Control, levels: *const
     let (clock, [one, amount]) = (context.clock(control), context.amounts(policy));
     let Policy { packets, second, .. } = policy;
     let is_over = |level: &Word, meter: &Meter, cost: Units, part| {
-        meter.is_on() && level::debt(level, &clock).saturating_add(cost) > part
+        meter.is_on() && cells::debt(level, &clock).saturating_add(cost) > part
     };
     is_over(&levels.packets, packets, packets.cost_of(one), parts[0])
         || is_over(&levels.second, second, second.cost_of(amount), parts[1])
@@ -124,7 +123,7 @@ fn parts(
     control: &Control,
     now: u64,
 ) -> Option<(&'static Policy, [Units; 2])> {
-    if resolution.policy() != classes::default_policy(ANY) {
+    if resolution.policy() != rules::default_policy(ANY) {
         return None;
     }
     let [first, second, ..] = source.address();

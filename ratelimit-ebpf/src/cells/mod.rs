@@ -1,4 +1,4 @@
-//! The stage in front of the buckets: levels, cached refusals, filters of buckets and known sources of a cell. Buckets
+//! The stage in front of the buckets: cached refusals and known sources of a cell. Buckets
 //! belong in `buckets`.
 //!
 //! A cell admits packets within its share of the burst, or repeats a cached refusal. Only a source's own bucket
@@ -8,11 +8,8 @@
 //! If three offenders share one cell, the bucket of the third is asked each time. Its refusal takes a place in one of
 //! sixteen cases. Each of them keeps its rate.
 
-pub mod bucket_filter;
 pub mod cached_refusal;
-pub mod caching;
 pub mod learned_rate;
-pub mod level;
 pub mod proven_sources;
 pub mod unknown_rate;
 pub mod unknown_sources;

@@ -21,7 +21,7 @@ use crate::{
 pub enum Admission {
     /// Its source is known.
     Known,
-    /// Its source is unknown, and the limit has room. [`settle`] must follow.
+    /// Its source is unknown, and the limit has room. [`note_outcome`] must follow.
     WithinRate,
     /// The limit has no room.
     OverRate,
@@ -41,7 +41,7 @@ pub fn admit(control: &Control, cell: &Cell, hash: u64, now: u64) -> Admission {
 /// Remembers the source of a packet that passes after all. A packet that its own limit or a parent refuses gives back
 /// what it took. A source is remembered in its own cell, or in the next one if two other known sources have both places.
 #[inline(never)]
-pub fn settle(hash: u64, now: u64, passes: bool) {
+pub fn note_outcome(hash: u64, now: u64, passes: bool) {
     if !passes {
         unknown_rate::give_back();
         return;

@@ -7,12 +7,7 @@
 //!
 //! The cached refusal of a source with own connections has a mark. Packets that it would refuse are asked about too.
 
-mod budget;
-mod hash;
-pub(crate) mod peek;
 pub(crate) mod read;
-pub(crate) mod sender;
-mod socket;
+pub(crate) mod socket;
 mod source;
 pub mod spare;
-pub(crate) mod tcp;

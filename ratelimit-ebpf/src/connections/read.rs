@@ -4,7 +4,10 @@ use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 
 use crate::{
     bpf::settings,
-    packet::{first_buffer::FirstBuffer, frame::Packet, headers::Frame, scattered::Scattered, transport::Transport},
+    packet::{
+        context::Transport,
+        frame::{FirstBuffer, Frame, Packet, Scattered},
+    },
     parse::{
         connection::{Connection, Found},
         outcome::Stop,

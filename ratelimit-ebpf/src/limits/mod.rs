@@ -10,14 +10,10 @@
 //!   perhaps for an hour. In return, a recycled window starts empty. A source that was refused stays refused by its
 //!   cached refusal, for at most 73 minutes.
 
-pub mod ask;
-pub mod cells;
 #[cfg(test)]
 mod contention;
 pub mod further;
-pub mod own;
 pub mod parents;
 pub mod source_bucket;
+pub mod source_limits;
 pub mod stages;
-pub mod windowed;
-pub mod without_bucket;

@@ -1,24 +1,29 @@
-//! The second stage: a source's own bucket, for packets that do not fit its cell's share.
+//! A source's own bucket, for packets that do not fit its cell's share, and what its refusal means.
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
     limits::policy::{COARSE, Policy},
     maps::control::Control,
-    meters::stages::Part,
+    meters::{
+        gcra::{self, Units},
+        meter::Meter,
+        stages::Part,
+        state,
+    },
     reason::Reason,
 };
 
 use crate::{
-    bpf::{clock::Clock, settings},
-    buckets::{admission, create, handover, start},
-    cells::{bucket_filter, level},
-    limits::stages::pair::Pair,
+    bpf::{atomic::Word, clock::Clock, settings},
+    buckets::{create, start},
+    limits::stages::{Pair, have_room},
     maps::{
         buckets::{self, Bucket},
+        cells::{self, Levels},
         exchange::Charge,
-        levels::Levels,
         this_cpu::{self, OWN},
     },
+    meters::{sliding_log, window},
     packet::context::Context,
 };
 
@@ -37,13 +42,13 @@ pub fn ask(
 ) -> Option<&'static Bucket> {
     let clock = context.clock(control);
     let mut found = at_hand;
-    let may_be_there = at_hand.is_some() || bucket_filter::may_have(context.hash);
+    let may_be_there = at_hand.is_some() || cells::may_have_bucket(context.hash);
     if found.is_none() && may_be_there {
         found = buckets::find(&context.source);
     }
     if found.is_none() {
-        let is_admitted = admission::admits(control, policy, context.tick);
-        if !is_admitted && !level::have_room(levels, policy, &clock, context.amounts(policy), Part::Whole) {
+        let is_admitted = create::admits(control, policy, context.tick);
+        if !is_admitted && !have_room(levels, policy, &clock, context.amounts(policy), Part::Whole) {
             context.reason = Reason::NotAdmitted;
             return None;
         }
@@ -69,8 +74,8 @@ pub fn ask(
         found = Some(bucket);
     }
     let bucket = found?;
-    bucket_filter::note(context.hash);
-    if !handover::follow(&context.source, bucket, context.hash, context.resolution, control) {
+    cells::note_used_bucket(context.hash);
+    if !create::follow(&context.source, bucket, context.hash, context.resolution, control) {
         context.reason = Reason::NotAdmitted;
         return None;
     }
@@ -86,8 +91,8 @@ pub fn ask(
 #[inline(always)]
 fn passed_before(policy: &Policy, levels: &Levels, clock: &Clock<'_>, [one, amount]: [u32; 2]) -> u64 {
     let (debt, share, cost) = match policy.packets.is_on() {
-        true => (level::debt(&levels.packets, clock), policy.packets.cell_share, policy.packets.cost_of(one)),
-        false => (level::debt(&levels.second, clock), policy.second.cell_share, policy.second.cost_of(amount)),
+        true => (cells::debt(&levels.packets, clock), policy.packets.cell_share, policy.packets.cost_of(one)),
+        false => (cells::debt(&levels.second, clock), policy.second.cell_share, policy.second.cost_of(amount)),
     };
     if debt > share {
         return 0;
@@ -132,4 +137,44 @@ fn decide([one, amount]: [u32; 2], clock: &Clock<'_>, policy: &Policy, levels: &
         return policy.second_reason();
     }
     Reason::WithinLimit
+}
+
+/// Returns the time for which packets like this one are still refused. `levels` are those that it charges.
+#[inline(always)]
+#[must_use]
+pub fn wait(context: &Context, policy: &Policy, bucket: &Bucket, levels: &Levels, clock: &Clock<'_>) -> Units {
+    let amounts = context.amounts_refused(policy);
+    if policy.is_bucket() {
+        // A source that one limit refuses may be refused by the other as well. A limit that does not refuse has no
+        // wait.
+        let first = Pair::new(&levels.packets, &bucket.packets, &policy.packets).wait(amounts[0], clock);
+        return first.max(Pair::new(&levels.second, &bucket.second, &policy.second).wait(amounts[1], clock));
+    }
+    let nanoseconds = if sliding_log::is_kept_by(policy) {
+        sliding_log::wait(&context.source, policy, context.now)
+    } else {
+        window::wait(bucket, policy, context.now, amounts)
+    };
+    gcra::units(nanoseconds)
+}
+
+/// Returns whether the packet's source certainly caused the refusal. The debt of a new bucket behind a cell may belong
+/// to its neighbours. So the bucket must have admitted as much as it holds.
+#[inline(always)]
+#[must_use]
+pub fn is_certain(context: &Context, policy: &Policy, bucket: &Bucket) -> bool {
+    if !settings::has_cells() || !policy.is_bucket() {
+        return true;
+    }
+    let ([cost, amount], now) = (context.amounts(policy), gcra::units(context.now));
+    let [packets, bytes] = bucket.counts.passed();
+    let passed = if policy.second_reason() == Reason::OverPackets { packets } else { bytes };
+    is_full(&policy.packets, &bucket.packets, now, cost, packets)
+        || is_full(&policy.second, &bucket.second, now, amount, passed)
+}
+
+#[inline(always)]
+fn is_full(meter: &Meter, state: &Word, now: Units, amount: u32, passed: u64) -> bool {
+    let owes = state::debt(state.load(), now);
+    meter.is_on() && owes + meter.cost_of(amount) > meter.rest() && meter.is_rest_filled_by(passed)
 }

@@ -15,7 +15,7 @@ use crate::{
         settings,
         verifier::{given, key},
     },
-    maps::{resize, shared, telemetry::counts::Counts, this_cpu},
+    maps::{counters::Counts, resize, shared, this_cpu},
 };
 
 /// See [`names::BUCKETS`].
@@ -100,7 +100,7 @@ pub fn inserted(source: &Source) -> Option<&'static Bucket> {
 /// another source by then, it counts as [new](Resolution::NEW), and that source's next packet is resolved anew. At most the packets of
 /// these nanoseconds see a word of another source.
 #[inline(never)]
-pub fn cache(source: &Source, bucket: &'static Bucket, before: Resolution, after: Resolution) {
+pub fn cache_resolution(source: &Source, bucket: &'static Bucket, before: Resolution, after: Resolution) {
     if before != after
         && bucket.resolution.compare_exchange(before.0, after.0).is_ok()
         && !inserted(source).is_some_and(|found| ptr::eq(found, bucket))

@@ -1,10 +1,15 @@
-//! The cells in front of the buckets.
+//! The cells in front of the buckets: levels of limits, cached refusals, and filters of buckets. Limits other than the
+//! default have levels in a [lane](ratelimit_common::maps::levels) in place of those of the cell.
 
 use aya_ebpf::{btf_maps::Array, macros::btf_map};
 use ratelimit_common::{
-    cells::{bucket_filter::LEASED, cached_refusal::CachedRefusal, cell},
+    cells::{
+        bucket_filter::{Bits, BucketFilter, LEASED},
+        cached_refusal::CachedRefusal,
+        cell,
+    },
     limits::policy::Policy,
-    maps::names,
+    maps::{levels as lanes, names},
     meters::{gcra::Units, stages},
 };
 
@@ -13,7 +18,7 @@ use crate::{
     maps::{
         control,
         exchange::{FEW_TRIES, exchange},
-        levels::{self, Levels},
+        shared,
     },
 };
 
@@ -115,7 +120,7 @@ pub fn of(hash: u64) -> Option<&'static Cell> {
 #[must_use]
 pub fn levels(policy: &Policy, hash: u64) -> Option<&'static Levels> {
     match policy.lane() {
-        lane if settings::has_lanes() && lane != 0 => levels::in_lane(lane, hash),
+        lane if settings::has_lanes() && lane != 0 => in_lane(lane, hash),
         _ => get(hash).map(|cell| &cell.levels),
     }
 }
@@ -142,4 +147,76 @@ fn fetch_old_levels(hash: u64) -> u32 {
 fn raise(level: &Word, old: &Word, now: Units, most: Units) {
     let old = old.load();
     let _ = exchange::<FEW_TRIES>(level, |seen| stages::is_higher(old, seen, now, most).then_some(old));
+}
+
+/// See [`ratelimit_common::maps::names::LEVELS`].
+#[btf_map]
+pub static LEVELS: Array<Levels, { lanes::LEVELS_MAX as usize }, ALIGNED> = Array::new();
+
+/// [`lanes::Levels`], which the CPUs share.
+#[repr(C)]
+pub struct Levels {
+    /// Level of packets.
+    pub packets: Word,
+    /// Level of bytes, and of second limits of packets.
+    pub second: Word,
+}
+const _: () = assert!(size_of::<Levels>() == size_of::<lanes::Levels>());
+
+/// Returns the levels of the source with this hash in a lane from 1 on.
+#[inline(always)]
+#[must_use]
+pub fn in_lane(lane: u32, hash: u64) -> Option<&'static Levels> {
+    LEVELS.get(lanes::index(lane, hash))
+}
+
+/// Returns the debt of a level.
+#[inline(always)]
+pub fn debt(level: &Word, clock: &Clock<'_>) -> Units {
+    stages::level_debt(level.load(), clock.units(), clock.largest_debt())
+}
+
+/// Returns whether the source with this hash may have a bucket that it has used lately.
+#[inline(always)]
+#[must_use]
+pub fn may_have_bucket(hash: u64) -> bool {
+    let Some(epoch) = shared::epoch() else { return true };
+    let Some(cell) = of(hash) else { return true };
+    let bits = Bits::of(hash);
+    let has = |epoch| filter(of_epoch(cell, epoch)).may_have(bits, epoch);
+    has(epoch) || has(epoch - 1)
+}
+
+/// Notes that the source with this hash uses its bucket. If another CPU writes at each try, its next packet notes it.
+#[inline(always)]
+pub fn note_used_bucket(hash: u64) {
+    let Some(epoch) = shared::running_epoch() else { return };
+    let Some(cell) = of(hash) else { return };
+    if !filter(of_epoch(cell, epoch)).may_have(Bits::of(hash), epoch) {
+        note_bucket(hash);
+    }
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn note_bucket(hash: u64) -> u32 {
+    let (Some(epoch), Some(cell)) = (shared::running_epoch(), of(hash)) else { return 0 };
+    let bits = Bits::of(hash);
+    let _ = exchange::<FEW_TRIES>(of_epoch(cell, epoch), |seen| {
+        let filter = BucketFilter(seen);
+        (!filter.may_have(bits, epoch)).then_some(filter.with(bits, epoch).0)
+    });
+    0
+}
+
+/// Returns the word of an epoch.
+#[inline(always)]
+fn of_epoch(cell: &Cell, epoch: u64) -> &Word {
+    let [even, odd] = &cell.filters;
+    if epoch & 1 == 0 { even } else { odd }
+}
+
+#[inline(always)]
+fn filter(word: &Word) -> BucketFilter {
+    BucketFilter(word.load())
 }

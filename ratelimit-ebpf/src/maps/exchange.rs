@@ -7,6 +7,8 @@
 //! So a packet that loses every try is charged or refused, and never passes uncharged
 //! (docs/algorithms.md, *Several CPUs*).
 
+use ratelimit_common::{limits::policy::Policy, reason::Reason};
+
 use crate::{bpf::atomic::Word, maps::this_cpu};
 
 /// Number of tries of a change that may be left out, since the verifier walks through every try.
@@ -109,6 +111,36 @@ pub fn charge<const MOST: u32>(
 #[inline(always)]
 pub fn undo(word: &Word, written: u64, charge: u64) {
     let _ = word.compare_exchange(written, written.wrapping_sub(charge));
+}
+
+/// Charges the limits of a policy that are on, the limit of packets first. If the second one refuses after all, the first
+/// charge is given back. Returns the charged states.
+///
+/// # Errors
+///
+/// Returns the reason of a refusal.
+#[inline(always)]
+pub fn charge_both(
+    policy: &Policy,
+    [has_packets, has_second]: [bool; 2],
+    charge_packets: impl FnOnce() -> Option<u64>,
+    charge_second: impl FnOnce() -> Option<u64>,
+    refund_packets: impl FnOnce(u64),
+) -> Result<[u64; 2], Reason> {
+    let mut charged = [0; 2];
+    if has_packets {
+        charged[0] = charge_packets().ok_or(Reason::OverPackets)?;
+    }
+    if has_second {
+        let Some(state) = charge_second() else {
+            if has_packets {
+                refund_packets(charged[0]);
+            }
+            return Err(policy.second_reason());
+        };
+        charged[1] = state;
+    }
+    Ok(charged)
 }
 
 #[cfg(test)]

@@ -10,10 +10,9 @@ use ratelimit_common::{
 use crate::{
     bpf::{atomic::Word, clock::Clock, settings},
     maps::{
-        control,
+        control, counters,
         exchange::{self, Addition, TRIES},
         shared,
-        telemetry::counters,
     },
     meters::budget,
 };

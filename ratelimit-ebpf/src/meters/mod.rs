@@ -1,10 +1,8 @@
 //! One file for each kind of limit or budget. The choice of the limit belongs in `limits`.
 
 pub mod budget;
-pub mod gcra;
 pub mod interface_capacity;
 pub mod link_discovery;
 pub mod sliding_log;
 pub mod token_bucket;
-pub mod two_limits;
 pub mod window;

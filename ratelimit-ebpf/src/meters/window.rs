@@ -15,7 +15,6 @@ use crate::{
         buckets::Bucket,
         exchange::{self, Addition, FEW_TRIES, TRIES, exchange},
     },
-    meters::two_limits,
 };
 
 /// Result of a refusal where a state is returned otherwise. No count is even.
@@ -58,7 +57,7 @@ fn ask_windows(bucket: *const Bucket, policy: *const Policy, now: u64, cost: u32
         return policy.second_reason();
     }
     let charged = |state: u64| (state != REFUSED).then_some(state);
-    two_limits::charge(
+    exchange::charge_both(
         policy,
         [packets.is_on(), second.is_on()],
         || charged(charge_window(&raw const bucket.packets, packets, algorithm, now, cost)),

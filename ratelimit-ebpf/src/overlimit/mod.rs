@@ -6,7 +6,5 @@
 //! elastic limit hold while the interface has no room.
 
 pub mod ban;
-pub mod ban_history;
-mod cache;
 pub mod overrun;
 pub mod soft;

@@ -1,11 +1,11 @@
-//! A packet with everything that is known of it when it is decided.
+//! A packet with everything that is known of it when it is decided, and the verdict on it.
 //!
 //! The context contains no pointers, so that it can be passed to [global functions](crate::bpf::verifier).
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
     identity::source::Source,
-    limits::policy::{COARSE, Policy},
+    limits::policy::{COARSE, Policy, REJECT, SHADOW},
     maps::control::Control,
     reason::Reason,
 };
@@ -13,7 +13,6 @@ use ratelimit_common::{
 use crate::{
     bpf::{clock::Clock, settings},
     maps::rules,
-    packet::transport::Transport,
 };
 
 /// One packet.
@@ -198,5 +197,116 @@ impl Context {
     #[must_use]
     pub fn clock<'a>(&self, control: &'a Control) -> Clock<'a> {
         Clock::of(control, self.now)
+    }
+}
+
+/// The place of the TCP or UDP header of a packet and of the IP header before it. 0 if the packet has no connection: a
+/// later fragment, another protocol, a header that ends too early.
+///
+/// The lowest three bits are 0. [`Context`] uses them.
+#[derive(Clone, Copy)]
+pub struct Transport(pub u32);
+
+const IS_TCP: u32 = 1 << 3;
+const IS_UDP: u32 = 1 << 4;
+const IS_IPV6: u32 = 1 << 5;
+const NETWORK_SHIFT: u32 = 8;
+/// Bound of the first offset: an Ethernet header with two tags has 22 bytes.
+const MOST_NETWORK: usize = 0x1f;
+const BEGIN_SHIFT: u32 = 16;
+
+impl Transport {
+    /// The packet has no connection.
+    pub const NONE: Self = Self(0);
+
+    /// Bound of the second offset, which the verifier needs: the IP header ends within the first 82 bytes, and the eight
+    /// extension headers that the parser reads have at most 2,048 bytes each.
+    pub const MOST_BEGIN: usize = 0x7fff;
+
+    /// Returns the place of a TCP or UDP header at `begin`, behind an IP header at `network`. Both are within their bounds.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(is_tcp: bool, is_ipv6: bool, network: usize, begin: usize) -> Self {
+        let (kind, family) = (if is_tcp { IS_TCP } else { IS_UDP }, if is_ipv6 { IS_IPV6 } else { 0 });
+        Self(kind | family | (network as u32) << NETWORK_SHIFT | (begin as u32) << BEGIN_SHIFT)
+    }
+
+    /// Whether the packet has no connection.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self.0 & (IS_TCP | IS_UDP) == 0
+    }
+
+    /// Whether it is TCP, and not UDP.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_tcp(self) -> bool {
+        self.0 & IS_TCP != 0
+    }
+
+    /// Whether it is IPv6, and not IPv4.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_ipv6(self) -> bool {
+        self.0 & IS_IPV6 != 0
+    }
+
+    /// Returns the offset of the IP header: 0 where no Ethernet header is before it.
+    #[inline(always)]
+    #[must_use]
+    pub fn network(self) -> usize {
+        (self.0 >> NETWORK_SHIFT) as usize & MOST_NETWORK
+    }
+
+    /// Returns the offset of the TCP or UDP header.
+    #[inline(always)]
+    #[must_use]
+    pub fn begin(self) -> usize {
+        (self.0 >> BEGIN_SHIFT) as usize & Self::MOST_BEGIN
+    }
+}
+
+/// A reason and an action. It has two words, so no function that is not inlined returns it.
+#[derive(Clone, Copy)]
+pub struct Verdict {
+    /// Reason of the verdict.
+    pub reason: Reason,
+    /// Action where the reason is to drop. See [`ratelimit_common::limits::policy::Policy::over_limit`].
+    pub action: u8,
+}
+
+impl From<Reason> for Verdict {
+    #[inline(always)]
+    fn from(reason: Reason) -> Self {
+        Self { reason, action: 0 }
+    }
+}
+
+impl Verdict {
+    /// Returns whether the packet passes in shadow: it passes, and is counted under the reason of its refusal.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_shadowed(self) -> bool {
+        if self.reason.passes() {
+            return false;
+        }
+        settings::is_on(&settings::SHADOW_ON) || settings::is_on(&settings::ACTIONS_ON) && self.action == SHADOW
+    }
+
+    /// Returns whether the sender gets a reply. A source that may be forged gets none.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_answered(self) -> bool {
+        let is_over = matches!(self.reason, Reason::OverPackets | Reason::OverBytes | Reason::OverParent)
+            || settings::has_leases() && self.reason == Reason::OverShare;
+        is_over && self.action == REJECT
+    }
+
+    /// Returns whether the frame is a SYN-ACK for its sender now.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_syn_ack(self) -> bool {
+        settings::proves_tcp() && self.reason == Reason::SynCookie
     }
 }

@@ -2,9 +2,4 @@
 //! `parse`.
 
 pub mod context;
-pub mod first_buffer;
 pub mod frame;
-pub mod headers;
-pub mod scattered;
-pub mod transport;
-pub mod verdict;

@@ -4,11 +4,8 @@ use network_types::ip::{Ipv4Hdr, Ipv6Hdr};
 
 use crate::{
     bpf::settings,
-    packet::{headers::Frame, transport::Transport},
-    parse::{
-        outcome::Stop,
-        ports::{ACK, FLAGS, SYN, TCP_LENGTH},
-    },
+    packet::{context::Transport, frame::Frame},
+    parse::outcome::{ACK, FLAGS, SYN, Stop, TCP_LENGTH},
 };
 
 /// Addresses and ports of a packet, in the layout in which the kernel looks for sockets.

@@ -6,7 +6,7 @@
 //! The walk computes instead of branching by the kind of header, because a branch in a loop multiplies the paths of the
 //! verifier.
 
-use crate::packet::{headers::Frame, transport::Transport};
+use crate::packet::{context::Transport, frame::Frame};
 
 /// Largest number of extension headers. A packet with more is dropped, since they could hide its service.
 const MOST_HEADERS: usize = 8;

@@ -5,10 +5,6 @@
 //! buffers.
 
 pub mod connection;
-pub mod ethernet;
-pub mod ipv4;
-pub mod ipv6;
 pub mod ipv6_extensions;
 pub mod outcome;
 pub mod parser;
-pub mod ports;

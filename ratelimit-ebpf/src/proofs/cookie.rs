@@ -8,10 +8,7 @@ use aya_ebpf::{
 
 use crate::{
     bpf::settings,
-    connections::{
-        sender,
-        tcp::{self, LISTEN, halves},
-    },
+    connections::socket::{self, LISTEN, halves},
     packet::frame::Packet,
     parse::connection::{Connection, IS_IPV6},
     proofs::maximum_segment,
@@ -63,12 +60,12 @@ pub(super) fn generate_cookie(ctx: *mut xdp_md, connection: *mut Connection) -> 
     let Some(connection) = (unsafe { connection.as_mut() }) else { return cookie };
     let packet = Packet::of(&XdpContext::new(ctx));
     let Some(mut headers) = Headers::read(&packet, connection, true) else { return cookie };
-    sender::forget(connection, connection.kind & IS_IPV6 != 0);
-    let listener = tcp::look_up_tcp(ctx, connection);
+    socket::forget_sender(connection, connection.kind & IS_IPV6 != 0);
+    let listener = socket::look_up_tcp(ctx, connection);
     if listener.is_null() {
         return cookie;
     }
-    if tcp::state(listener) == LISTEN {
+    if socket::state(listener) == LISTEN {
         let Headers { ip, tcp } = &mut headers;
         let (ip_length, tcp_length) = (size_of_val(ip) as u32, size_of_val(tcp) as u32);
         // SAFETY: the listener is not released yet, and the kernel only reads both headers.
@@ -77,7 +74,7 @@ pub(super) fn generate_cookie(ctx: *mut xdp_md, connection: *mut Connection) -> 
             bpf_tcp_gen_syncookie(listener.cast(), ip, ip_length, tcp, tcp_length)
         };
     }
-    tcp::release(listener);
+    socket::release(listener);
     cookie
 }
 

@@ -9,7 +9,7 @@ use ratelimit_common::identity::service::TCP;
 
 use crate::{
     bpf::{settings, verifier::given},
-    connections::tcp::halves,
+    connections::socket::halves,
     parse::connection::{Connection, IS_IPV6},
 };
 

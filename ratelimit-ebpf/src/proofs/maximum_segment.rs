@@ -1,7 +1,7 @@
 //! The option of a SYN that decides about its cookie: the maximum segment size (RFC 9293, section 3.7.1).
 
 use crate::{
-    packet::{frame::Packet, headers::Frame as _},
+    packet::frame::{Frame as _, Packet},
     reply::checksum::word,
 };
 

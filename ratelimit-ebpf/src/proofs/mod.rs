@@ -9,8 +9,7 @@
 //!
 //! Each CPU has a budget of look-ups, and all CPUs together one of SYN cookies. Attackers can spend both.
 
-pub mod ask;
-mod budget;
 mod cookie;
 mod forwarded;
 mod maximum_segment;
+pub mod proof;

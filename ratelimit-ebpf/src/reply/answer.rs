@@ -10,7 +10,7 @@ use network_types::eth::EtherType;
 use crate::{
     maps::this_cpu,
     packet::frame::Packet,
-    parse::ethernet,
+    parse::parser,
     reply::{ipv4, ipv6, link},
 };
 
@@ -34,7 +34,7 @@ fn answer(ctx: &XdpContext, packet: Packet, length: u32) -> Option<()> {
     if packet.length() != length || !link::is_for_one(&packet)? {
         return None;
     }
-    let (ether_type, offset) = ethernet::network(&packet)?;
+    let (ether_type, offset) = parser::network(&packet)?;
     if ether_type == EtherType::Ipv4 as u16 {
         ipv4::answer(ctx, offset).then_some(())
     } else if ether_type == EtherType::Ipv6 as u16 {

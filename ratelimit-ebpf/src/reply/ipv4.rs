@@ -5,11 +5,10 @@ use network_types::ip::Ipv4Hdr;
 use ratelimit_common::identity::service::{ICMP, TCP};
 
 use super::{
-    budget,
     checksum::{ERROR, Sum, Words, error, put, word, words},
-    link, tcp,
+    link, rate, tcp,
 };
-use crate::{packet::frame::Packet, parse::ipv4::LATER_FRAGMENT};
+use crate::{packet::frame::Packet, parse::parser::LATER_FRAGMENT};
 
 /// Version 4, five words.
 const PLAIN: u8 = 0x45;
@@ -75,7 +74,7 @@ fn asks(packet: &Packet, offset: usize) -> Option<bool> {
 fn reset(ctx: &XdpContext, mut packet: Packet, offset: usize, length: usize, ends: Words<2>) -> Option<()> {
     let begin = offset + Ipv4Hdr::LEN;
     let segment = tcp::reset(words(&packet, begin)?, length)?;
-    budget::take().then_some(())?;
+    rate::take().then_some(())?;
     let sum = Sum::default().add(ends[0]).add(ends[1]).add_pseudo(tcp::LENGTH as u16, TCP);
     link::turn(&mut packet)?;
     put(&mut packet, offset, header::<{ tcp::LENGTH }>(TCP, ends))?;
@@ -86,7 +85,7 @@ fn reset(ctx: &XdpContext, mut packet: Packet, offset: usize, length: usize, end
 #[inline(always)]
 fn refuse(ctx: &XdpContext, mut packet: Packet, offset: usize, ends: Words<2>) -> Option<()> {
     const LENGTH: usize = INSERTED + QUOTED;
-    budget::take().then_some(())?;
+    rate::take().then_some(())?;
     link::turn(&mut packet)?;
     let mut packet = link::insert::<INSERTED>(ctx)?;
     let sum = Sum::default().add_bytes::<{ Ipv4Hdr::LEN + QUOTED }>(&packet, offset + INSERTED)?;

@@ -5,9 +5,8 @@ use network_types::ip::Ipv6Hdr;
 use ratelimit_common::identity::service::{ICMPV6, TCP};
 
 use super::{
-    budget,
     checksum::{ERROR, Sum, Words, error, put, word, words},
-    link, tcp,
+    link, rate, tcp,
 };
 use crate::{packet::frame::Packet, parse::ipv6_extensions};
 
@@ -74,7 +73,7 @@ fn asks(packet: &Packet, offset: usize) -> Option<bool> {
 fn reset(ctx: &XdpContext, mut packet: Packet, offset: usize, length: usize) -> Option<()> {
     let begin = offset + Ipv6Hdr::LEN;
     let segment = tcp::reset(words(&packet, begin)?, length)?;
-    budget::take().then_some(())?;
+    rate::take().then_some(())?;
     let sum = ends(&packet, offset)?.add_pseudo(tcp::LENGTH as u16, TCP);
     link::turn(&mut packet)?;
     put(&mut packet, offset, start::<{ tcp::LENGTH }>(TCP))?;
@@ -86,7 +85,7 @@ fn reset(ctx: &XdpContext, mut packet: Packet, offset: usize, length: usize) -> 
 #[inline(always)]
 fn refuse(ctx: &XdpContext, mut packet: Packet, offset: usize) -> Option<()> {
     const LENGTH: usize = ERROR + Ipv6Hdr::LEN + QUOTED;
-    budget::take().then_some(())?;
+    rate::take().then_some(())?;
     link::turn(&mut packet)?;
     let mut packet = link::insert::<INSERTED>(ctx)?;
     let sum = ends(&packet, offset + INSERTED)?.add_pseudo(LENGTH as u16, ICMPV6);

@@ -8,7 +8,7 @@ use network_types::eth::EthHdr;
 
 use crate::{
     packet::frame::Packet,
-    parse::ethernet::{MOST_TAGS, TAG_LENGTH},
+    parse::parser::{MOST_TAGS, TAG_LENGTH},
 };
 
 /// Bytes that are moved: the Ethernet header and the most tags, in three words.

@@ -8,10 +8,10 @@
 //! would keep on the stack.
 
 pub mod answer;
-mod budget;
 pub(crate) mod checksum;
 mod ipv4;
 mod ipv6;
 mod link;
+mod rate;
 pub mod syn_ack;
 mod tcp;

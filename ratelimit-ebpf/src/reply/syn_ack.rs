@@ -11,7 +11,7 @@ use super::{
     checksum::{Sum, put, words},
     ipv4, ipv6, link, tcp,
 };
-use crate::{maps::control, packet::frame::Packet, parse::ethernet};
+use crate::{maps::control, packet::frame::Packet, parse::parser};
 
 /// Bytes of the option with the maximum segment size.
 const OPTION: usize = 4;
@@ -34,7 +34,7 @@ fn answer(ctx: &XdpContext, packet: Packet, length: u32, cookie: u32) -> Option<
     if packet.length() != length || !link::is_for_one(&packet)? {
         return None;
     }
-    let (ether_type, offset) = ethernet::network(&packet)?;
+    let (ether_type, offset) = parser::network(&packet)?;
     if ether_type == EtherType::Ipv4 as u16 {
         over_ipv4(ctx, offset, cookie).then_some(())
     } else if ether_type == EtherType::Ipv6 as u16 {

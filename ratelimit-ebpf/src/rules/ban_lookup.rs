@@ -77,7 +77,7 @@ pub fn ask(context: &mut Context, classes: Classes, control: &Control) -> Result
         // Commands see from this which policy decided last. The generation stays: the bucket has not followed its cell.
         let cached = bucket.resolved();
         let decided = context.resolution.in_generation(cached.generation());
-        buckets::cache(&context.source, bucket, cached, decided);
+        buckets::cache_resolution(&context.source, bucket, cached, decided);
     }
     Ok(bucket)
 }

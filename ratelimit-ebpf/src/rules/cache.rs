@@ -14,10 +14,12 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{control, settings},
-    buckets::{admission, create, handover},
-    cells::bucket_filter,
-    maps::buckets::{self, Bucket},
+    bpf::settings,
+    buckets::create,
+    maps::{
+        buckets::{self, Bucket},
+        cells, control,
+    },
     packet::context::Context,
     rules::lookup,
 };
@@ -88,17 +90,17 @@ fn renew(source: &Source, classes: Classes, control: &Control, now: u64, redirec
     let hash = if settings::has_cells() { source.hash(&control.seed) } else { 0 };
     match buckets::find(source) {
         Some(bucket) => {
-            let is_complete = handover::follow(source, bucket, hash, resolution, control);
+            let is_complete = create::follow(source, bucket, hash, resolution, control);
             let before = bucket.resolved();
-            buckets::cache(source, bucket, before, if is_complete { resolution } else { before });
+            buckets::cache_resolution(source, bucket, before, if is_complete { resolution } else { before });
         }
-        None if !settings::has_cells() || admission::admits_record(control, now) => {
+        None if !settings::has_cells() || create::admits_record(control, now) => {
             create::of_source(source, hash, resolution, control, now);
         }
         None => {}
     }
     if settings::has_cells() {
-        bucket_filter::note(hash);
+        cells::note_used_bucket(hash);
     }
     resolution
 }

@@ -14,10 +14,13 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{
-        control, settings,
+        settings,
         verifier::{given, key},
     },
-    maps::rules::{lists, spared},
+    maps::{
+        control,
+        rules::{lists, spared},
+    },
 };
 
 /// The lists in the maps.

@@ -8,10 +8,10 @@ use core::convert::Infallible;
 use ratelimit_common::{
     buckets::bucket::Resolution,
     identity::{
-        class::{self, ANY, Class, Classes},
+        class::{Class, Classes},
         source::Source,
     },
-    limits::policy::{PolicyId, UNLIMITED_ID},
+    limits::policy::PolicyId,
     maps::control::Control,
     rules::{
         ban::rule as ban,
@@ -23,11 +23,11 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{
-        control, settings,
+        settings,
         verifier::{given, key},
     },
     maps::{
-        bans, classes,
+        bans, control,
         rules::{self, spared},
     },
     rules::list_lookup,
@@ -60,27 +60,13 @@ impl Rules for Maps {
 
     #[inline(always)]
     fn default_policy(&self, class: Class) -> Result<PolicyId, Infallible> {
-        Ok(classes::default_policy(class))
+        Ok(rules::default_policy(class))
     }
 
     #[inline(always)]
     fn is_spared(&self, source: &Source) -> Result<bool, Infallible> {
         Ok(spared::has(source))
     }
-}
-
-/// Returns the class that is billed and its policy, for a source that no rule matches: those of the narrowest class
-/// with a default.
-#[inline(always)]
-#[must_use]
-pub fn default(classes: Classes) -> (Class, PolicyId) {
-    let mut found = (ANY, UNLIMITED_ID);
-    class::each(classes, settings::has_services(), |class| {
-        if found.1 == UNLIMITED_ID {
-            found = (class, classes::default_policy(class));
-        }
-    });
-    found
 }
 
 /// Returns the policy of `source` for packets of these classes, and its validity.

@@ -6,9 +6,6 @@
 
 pub mod ban_lookup;
 pub mod cache;
-pub mod changed;
-pub mod cost;
+pub mod identify;
 mod list_lookup;
 pub mod lookup;
-pub mod narrow;
-pub mod source_key;

@@ -4,7 +4,5 @@
 //! A lease with less than the whole limit is charged first. If another limit then refuses the packet, the lease gets the
 //! charge back. A lease of the whole limit is charged last, because it only counts what passes.
 
-pub mod ask;
-mod charge;
-mod find;
+pub mod lease;
 pub mod refused;

@@ -17,7 +17,7 @@ use crate::{
     bpf::{atomic::Word, settings, verifier::given},
     maps::leases,
     packet::context::Context,
-    shares::find,
+    shares::lease::{hash_of, lease_of},
 };
 
 /// Returns the time for which the lease still refuses every packet of the source, also the smallest.
@@ -31,7 +31,7 @@ pub fn wait(context: &Context, control: &Control) -> Units {
 #[inline(always)]
 pub fn count(context: &Context, control: &Control) {
     if settings::has_leases() {
-        count_in_lease(context, find::hash(context, control), 1, 0);
+        count_in_lease(context, hash_of(context, control), 1, 0);
     }
 }
 
@@ -51,7 +51,7 @@ fn wait_of_lease(context: *const Context, control: *const Control) -> u64 {
         return 0;
     }
     let (Some(context), Some(control)) = (given(context), given(control)) else { return 0 };
-    let (Some(policy), Some(lease)) = (context.policy(), find::of(context, control)) else { return 0 };
+    let (Some(policy), Some(lease)) = (context.policy(), lease_of(context, control)) else { return 0 };
     let Policy { packets, second, .. } = policy;
     let (multiplier, now) = (lease.multiplier.load(), gcra::units(context.now));
     let of = |word: &Word, meter: &Meter| {

@@ -11,7 +11,10 @@ use ratelimit_common::{
         policy::Policy,
     },
     maps::control::Control,
-    meters::{gcra, stages},
+    meters::{
+        gcra,
+        stages::{self, Part},
+    },
     reason::Reason,
 };
 
@@ -24,15 +27,20 @@ use crate::{
             own::{self, zeros},
         },
     },
-    buckets::handover,
-    cells::level,
+    buckets::create,
     limits::{
         contention::orders::{Order, Time},
         source_bucket,
+        stages::charge_levels,
     },
-    maps::{buckets::Bucket, exchange::Charge, levels::Levels, sliding_logs::SlidingLog},
+    maps::{
+        buckets::Bucket,
+        cells::{self, Levels},
+        exchange::Charge,
+        sliding_logs::SlidingLog,
+    },
     meters::{sliding_log, token_bucket, window},
-    packet::{context::Context, transport::Transport},
+    packet::context::{Context, Transport},
 };
 
 /// What decides about the packets.
@@ -113,7 +121,7 @@ impl Machine {
         self.senders.iter().map(|sender| sender.passed.load(Ordering::SeqCst)).collect()
     }
 
-    /// Decides about one packet, as [`ask`](crate::limits::ask::ask) does.
+    /// Decides about one packet, as [`ask`](crate::limits::source_limits::ask) does.
     fn decide(&self, sender: &Sender, may_create: bool) -> Reason {
         let Sender { bucket, log, .. } = sender;
         let (policy, control, now) = (self.policy, self.control, self.clock.load(Ordering::SeqCst));
@@ -124,14 +132,14 @@ impl Machine {
             Stage::Bucket => {
                 token_bucket::ask(bucket, policy, &clock, context.amounts(policy)).err().unwrap_or(Reason::WithinLimit)
             }
-            Stage::Cell => match level::ask(self.levels, policy, &clock, &context) {
+            Stage::Cell => match charge_levels(self.levels, policy, &clock, &context, Part::Share) {
                 Charge::Paid => Reason::WithinLimit,
                 Charge::Refused => {
                     let _ = source_bucket::ask(&mut context, control, policy, self.levels, Some(bucket));
                     context.reason
                 }
             },
-            Stage::NewSource => match level::ask(self.levels, policy, &clock, &context) {
+            Stage::NewSource => match charge_levels(self.levels, policy, &clock, &context, Part::Share) {
                 Charge::Paid => Reason::WithinLimit,
                 Charge::Refused => self.decide_above_share(sender, &mut context, may_create),
             },
@@ -141,25 +149,25 @@ impl Machine {
     }
 
     /// Decides about a packet of a source without a bucket, or with one that may be new, as
-    /// [`own::ask`](crate::limits::own::ask) does.
+    /// [`ask`](crate::limits::source_limits::ask) does.
     fn decide_above_share(&self, sender: &Sender, context: &mut Context, may_create: bool) -> Reason {
         let (Sender { bucket, has_bucket, .. }, levels) = (sender, self.levels);
         let (policy, control, clock) = (self.policy, self.control, context.clock(self.control));
         if has_bucket.load() == 0 && may_create {
-            let handed = |level, meter| stages::handed(level::debt(level, &clock), clock.units(), meter);
+            let handed = |level, meter| stages::handed(cells::debt(level, &clock), clock.units(), meter);
             bucket.packets.store(handed(&levels.packets, &policy.packets));
             bucket.second.store(handed(&levels.second, &policy.second));
             bucket.resolution.store(Resolution::NEW.0);
             has_bucket.store(1);
         }
         if has_bucket.load() == 0 {
-            let is_paid = level::ask_whole(levels, policy, &clock, context) == Charge::Paid;
+            let is_paid = charge_levels(levels, policy, &clock, context, Part::Whole) == Charge::Paid;
             return if is_paid && has_bucket.load() == 0 { Reason::WithinLimit } else { Reason::NotAdmitted };
         }
         let cached = bucket.resolution.load();
         if cached == Resolution::NEW.0 {
             self.coarse.store(self.clock.load(Ordering::SeqCst), Ordering::SeqCst);
-            if !handover::raise_both(bucket, levels, policy, control) {
+            if !create::raise_both(bucket, levels, policy, control) {
                 return Reason::NotAdmitted;
             }
             let _ = bucket.resolution.compare_exchange(cached, Resolution::NOTHING.0);

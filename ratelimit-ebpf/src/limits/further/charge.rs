@@ -9,17 +9,16 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, settings, verifier::given},
-    cells::level,
     limits::{
         further::limit::{Further, NEAR, are_on},
-        stages::{charged, pair::Pair},
+        stages::{Pair, charge_level, give_back, record_states},
     },
     maps::{
         buckets::{self, Bucket},
-        exchange::Charge,
-        this_cpu::{LAST, NARROWER, payment::Payment},
+        exchange::{self, Charge},
+        this_cpu::{LAST, NARROWER, Payment},
     },
-    meters::{gcra::charge_globally, token_bucket, two_limits},
+    meters::token_bucket::{self, charge_globally},
     packet::context::Context,
 };
 
@@ -57,12 +56,12 @@ fn charge_stages(context: *const Context, control: *const Control, which: u32, n
     let Some(levels) = limit.levels else { return Reason::NoState };
     let Some([first, also]) = limit.payments(context, place_of(which)) else { return Reason::NoState };
     let Policy { packets, second, .. } = limit.policy;
-    let outcome = two_limits::charge(
+    let outcome = exchange::charge_both(
         limit.policy,
         [packets.is_on(), second.is_on()],
         || pay(&limit, &levels.packets, |bucket| &bucket.packets, packets, first),
         || pay(&limit, &levels.second, |bucket| &bucket.second, second, also),
-        |_| charged::give_back(place_of(which), Some(levels), buckets::find(&limit.key)),
+        |_| give_back(place_of(which), Some(levels), buckets::find(&limit.key)),
     );
     outcome.err().unwrap_or(Reason::WithinLimit)
 }
@@ -81,7 +80,7 @@ fn charge_bucket(context: *const Context, control: *const Control, which: u32, n
     let amounts = context.amounts(limit.policy);
     match token_bucket::charge_with(bucket, limit.policy, &limit.clock, amounts, charge_globally) {
         Ok(states) => {
-            charged::record(place_of(which), limit.policy, amounts, states);
+            record_states(place_of(which), limit.policy, amounts, states);
             Reason::WithinLimit
         }
         Err(reason) => reason,
@@ -98,7 +97,7 @@ fn pay(
     payment: &Payment,
 ) -> Option<u64> {
     let cost = payment.cost.load();
-    if let Some(charged) = level::charge_level(level, Part::Share.of(meter), &limit.clock, cost) {
+    if let Some(charged) = charge_level(level, Part::Share.of(meter), &limit.clock, cost) {
         payment.record_level(cost, charged);
         return Some(charged);
     }
@@ -114,6 +113,6 @@ fn refund_further(context: *const Context, control: *const Control, now: u64) ->
     }
     let (Some(context), Some(control)) = (given(context), given(control)) else { return 0 };
     let Some(limit) = Further::of(context, control, NEAR, now) else { return 0 };
-    charged::give_back(NARROWER, limit.levels, buckets::find(&limit.key));
+    give_back(NARROWER, limit.levels, buckets::find(&limit.key));
     0
 }

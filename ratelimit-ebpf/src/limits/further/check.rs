@@ -13,14 +13,13 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{atomic::Word, verifier::given},
-    cells::level,
     limits::{
         further::limit::{Further, are_on},
-        stages::pair::Pair,
+        stages::{Pair, have_room},
     },
     maps::{
         buckets,
-        this_cpu::{LAST, payment::Payment},
+        this_cpu::{LAST, Payment},
     },
     meters::token_bucket,
     packet::context::Context,
@@ -54,7 +53,7 @@ fn check_further(context: *const Context, control: *const Control, which: u32, n
     let (Some(context), Some(control)) = (given(context), given(control)) else { return Reason::NoState };
     let Some(limit) = Further::of(context, control, which, now) else { return Reason::WithinLimit };
     let amounts = context.amounts(limit.policy);
-    let has_room = |levels| level::have_room(levels, limit.policy, &limit.clock, amounts, Part::Share);
+    let has_room = |levels| have_room(levels, limit.policy, &limit.clock, amounts, Part::Share);
     if limit.levels.is_some_and(has_room) {
         return Reason::WithinLimit;
     }

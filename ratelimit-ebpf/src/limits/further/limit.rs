@@ -10,13 +10,12 @@ use ratelimit_common::{
 
 use crate::{
     bpf::{clock::Clock, settings},
-    buckets::{admission, create},
+    buckets::create,
     maps::{
         buckets::{self, Bucket},
-        cells,
-        levels::Levels,
+        cells::{self, Levels},
         rules,
-        this_cpu::{self, payment::Payment},
+        this_cpu::{self, Payment},
     },
     packet::context::Context,
 };
@@ -85,7 +84,7 @@ impl<'a> Further<'a> {
         if let Some(found) = buckets::find(key) {
             return Ok(found);
         }
-        if !admission::admits(clock.control(), policy, tick) {
+        if !create::admits(clock.control(), policy, tick) {
             return Err(Reason::NotAdmitted);
         }
         create::from_levels(key, levels, policy, Resolution::NONE, clock);

@@ -15,7 +15,7 @@ use ratelimit_common::{
 };
 
 use super::Aligned;
-use crate::{bpf::map_flags::NO_PREALLOC, maps::telemetry::counters::Counter};
+use crate::{bpf::map_flags::NO_PREALLOC, maps::counters::Counter};
 
 /// See [`ratelimit_common::maps::names::LISTS`].
 #[btf_map]

@@ -1,4 +1,4 @@
-//! Rules and policies.
+//! Rules, policies, and the classes of services.
 //!
 //! A policy is read from an array by index, which the verifier inlines. A copy in each bucket could be read
 //! half-written.
@@ -24,11 +24,13 @@ use aya_ebpf::{
 };
 use ratelimit_common::{
     identity::{
+        class::{self, Class},
         filter::Filter,
         fine_filter,
+        service::{ClassEntry, Services},
         source::{PrefixKey, Source},
     },
-    limits::policy::{Policy, PolicyId},
+    limits::policy::{Policy, PolicyId, UNLIMITED_ID},
     maps::names,
     rules::{comment::Owner, rule::Rule},
 };
@@ -65,6 +67,14 @@ pub static FINE_FILTER: Array<Word, { fine_filter::WORDS }, ALIGNED> = Array::ne
 /// See [`names::POLICIES`].
 #[btf_map]
 pub static POLICIES: Array<Policy, { names::POLICIES_MAX as usize }> = Array::new();
+
+/// See [`ratelimit_common::maps::names::CLASSES`].
+#[btf_map]
+pub static CLASSES: Array<ClassEntry, { class::CLASSES }> = Array::new();
+
+/// See [`ratelimit_common::maps::names::SERVICES`].
+#[btf_map]
+pub static SERVICES: Array<Services, 1> = Array::new();
 
 /// The verifier refuses misaligned words on the stack, and a packed key could lie anywhere.
 #[repr(align(8))]
@@ -139,6 +149,27 @@ fn are_few() -> bool {
 fn is_in_fine_group(source: *const Source) -> u32 {
     let (Some(source), Some(control)) = (given(source), control::get()) else { return 1 };
     u32::from(fine_filter::concerns(source, &control.seed, |index| FINE_FILTER.get(index as u32).map(Word::load)))
+}
+
+/// Returns the classes of each protocol and port.
+#[inline(always)]
+#[must_use]
+pub fn services() -> Option<&'static Services> {
+    SERVICES.get(0)
+}
+
+/// Returns the policy of sources without a rule for this class.
+#[inline(always)]
+#[must_use]
+pub fn default_policy(class: Class) -> PolicyId {
+    CLASSES.get(u32::from(class)).map_or(UNLIMITED_ID, |entry| entry.default_policy)
+}
+
+/// Returns the cost of a packet of this class; 0 if the class has none.
+#[inline(always)]
+#[must_use]
+pub fn cost_of(class: Class) -> u32 {
+    CLASSES.get(u32::from(class)).map_or(0, |entry| u32::from(entry.cost))
 }
 
 #[cfg(test)]

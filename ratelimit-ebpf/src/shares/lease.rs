@@ -1,8 +1,9 @@
-//! Charges the states of a lease with multiplied costs.
+//! Finds the lease of a packet's source, and charges it with multiplied costs.
 
 use ratelimit_common::{
     fleet::lease,
     limits::policy::Policy,
+    maps::control::Control,
     meters::{
         gcra::{self, Answer, Units},
         meter::Meter,
@@ -11,13 +12,82 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::atomic::Word,
+    bpf::{atomic::Word, settings, verifier::given},
     maps::{
         exchange::{FEW_TRIES, exchange},
-        leases::Lease,
+        leases::{self, Lease},
     },
-    packet::context::Context,
+    packet::context::{Context, Share},
 };
+
+/// What a lease says to a packet.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(u32)]
+enum Said {
+    /// The source has no lease, or the charge was given back.
+    Nothing,
+    /// The whole limit is left, so only the limit itself refuses. It is asked first.
+    Whole,
+    /// The lease is charged.
+    Paid,
+    /// The lease has no room.
+    Refused,
+}
+
+/// Charges the lease of the context's source, and notes that. Returns whether it has no room for the packet. Reads the
+/// clock that the policy needs.
+///
+/// Where exceeding the own limit leads to a ban, that limit is asked first. Otherwise a lease would prevent bans.
+#[inline(always)]
+#[must_use]
+pub fn refuses(context: &mut Context, control: &Control, policy: &Policy) -> bool {
+    if policy.ban.time != 0 {
+        context.note_share(Share::Later);
+        return false;
+    }
+    context.set_clock(control, policy);
+    match ask_lease(context, control, false) {
+        Said::Nothing => {}
+        Said::Whole => context.note_share(Share::Later),
+        Said::Paid => context.note_share(Share::Paid),
+        Said::Refused => return true,
+    }
+    false
+}
+
+/// Charges the lease with a packet that all other limits have admitted, or gives back what a refused packet was charged.
+/// Returns whether the lease refuses the packet.
+#[inline(always)]
+#[must_use]
+pub fn refuses_at_last(context: &Context, control: &Control) -> bool {
+    context.has_paid_share() != context.reason.passes() && ask_lease(context, control, true) == Said::Refused
+}
+
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn ask_lease(context: *const Context, control: *const Control, is_last: bool) -> Said {
+    if !settings::has_leases() {
+        return Said::Nothing;
+    }
+    let (Some(context), Some(control)) = (given(context), given(control)) else { return Said::Nothing };
+    let Some(lease) = lease_of(context, control) else { return Said::Nothing };
+    let is_whole = lease.multiplier.load() <= lease::WHOLE;
+    if is_whole && !is_last {
+        return Said::Whole;
+    }
+    let Some(policy) = context.policy() else { return Said::Nothing };
+    let (now, costs) = (context.clock(control).units(), costs(context, policy));
+    if is_last && context.has_paid_share() {
+        give_back(lease, policy, costs, now);
+        lease.admitted.add(largest(costs).wrapping_neg());
+        return Said::Nothing;
+    }
+    if !pay(lease, policy, costs, now) && !is_whole {
+        return Said::Refused;
+    }
+    lease.admitted.add(largest(costs));
+    Said::Paid
+}
 
 /// Number of tries of a charge. A packet that loses all is refused.
 const TRIES: u32 = 4;
@@ -112,4 +182,18 @@ fn give_back_one(word: &Word, meter: &Meter, cost: Units, lease: &Lease, now: Un
         let debt = state::debt(seen, now);
         (debt != 0).then_some(now.wrapping_add(debt.saturating_sub(cost)))
     });
+}
+
+/// Returns the lease that holds for the source of the context.
+#[inline(always)]
+#[must_use]
+pub(super) fn lease_of(context: &Context, control: &Control) -> Option<&'static Lease> {
+    leases::find(hash_of(context, control), context.tick)
+}
+
+/// Returns the hash of the context's source. Without cells, the context has none.
+#[inline(always)]
+#[must_use]
+pub(super) fn hash_of(context: &Context, control: &Control) -> u64 {
+    if settings::has_cells() { context.hash } else { context.source.hash(&control.seed) }
 }

@@ -1,19 +1,31 @@
-//! Decides whether a packet of an unknown source proves its address.
+//! Decides whether a packet of an unknown source proves its address, within the budgets of look-ups and of SYN cookies.
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
+use ratelimit_common::{
+    limits::limit::SECOND,
+    meters::gcra::{self, Units},
+};
 
 use crate::{
-    bpf::{settings, verifier::given},
-    cells::proven_sources,
+    bpf::{clock::Clock, settings, verifier::given},
+    cells::{proven_sources, unknown_rate},
     connections::{
-        peek,
         read::{self, FIRST_SYN, READ},
-        tcp::{self, LISTEN},
+        socket::{self, LISTEN},
+        spare,
     },
-    maps::this_cpu,
-    packet::{context::Context, frame, transport::Transport},
+    maps::{
+        control,
+        exchange::{FEW_TRIES, exchange},
+        shared, this_cpu,
+    },
+    meters::budget,
+    packet::{
+        context::{Context, Transport},
+        frame,
+    },
     parse::connection::{Connection, IS_TCP},
-    proofs::{budget, cookie, forwarded},
+    proofs::{cookie, forwarded},
     reply::syn_ack,
 };
 
@@ -45,7 +57,7 @@ pub fn ask<const FRAGS: bool>(ctx: &XdpContext, context: &Context) -> Proof {
 #[inline(never)]
 fn ask_several_buffers(ctx: *mut xdp_md, context: *const Context) -> Proof {
     let (Some(context), true) = (given(context), settings::limits_unknown()) else { return Proof::Nothing };
-    if !peek::may_prove(peek::peek_at_kind(ctx, context.transport().0)) {
+    if !spare::may_prove(spare::peek_at_kind(ctx, context.transport().0)) {
         return Proof::Nothing;
     }
     let mut connection = Connection::new();
@@ -62,7 +74,7 @@ fn ask_several_buffers(ctx: *mut xdp_md, context: *const Context) -> Proof {
 #[inline(never)]
 fn ask_one_buffer(ctx: *mut xdp_md, context: *const Context) -> Proof {
     let (Some(context), true) = (given(context), settings::limits_unknown()) else { return Proof::Nothing };
-    if !peek::may_prove(peek::peek_at_kind(ctx, context.transport().0)) {
+    if !spare::may_prove(spare::peek_at_kind(ctx, context.transport().0)) {
         return Proof::Nothing;
     }
     let mut connection = Connection::new();
@@ -79,7 +91,7 @@ fn ask_one_buffer(ctx: *mut xdp_md, context: *const Context) -> Proof {
 #[inline(always)]
 fn prove(ctx: *mut xdp_md, connection: &Connection, context: &Context) -> Proof {
     let is_tcp = connection.kind & IS_TCP != 0;
-    if !is_tcp || !budget::take_look_up(context.tick) || find_proof(ctx, connection) == Proof::Nothing {
+    if !is_tcp || !take_proof(context.tick) || find_proof(ctx, connection) == Proof::Nothing {
         return Proof::Nothing;
     }
     proven_sources::remember(context.hash, context.tick);
@@ -91,14 +103,14 @@ fn prove(ctx: *mut xdp_md, connection: &Connection, context: &Context) -> Proof 
 #[inline(never)]
 fn find_proof(ctx: *mut xdp_md, connection: *const Connection) -> Proof {
     let (Some(connection), true) = (given(connection), settings::limits_unknown()) else { return Proof::Nothing };
-    let socket = tcp::look_up_tcp(ctx, connection);
+    let socket = socket::look_up_tcp(ctx, connection);
     if socket.is_null() {
         return Proof::Nothing;
     }
-    let state = tcp::state(socket);
-    let is_connected = tcp::is_proof(state);
+    let state = socket::state(socket);
+    let is_connected = socket::is_proof(state);
     let has_cookie = settings::proves_tcp() && state == LISTEN && cookie::is_good(ctx, socket, connection);
-    tcp::release(socket);
+    socket::release(socket);
     if is_connected {
         this_cpu::count(|cpu| &cpu.proven_by_connection);
     } else if has_cookie {
@@ -112,7 +124,7 @@ fn find_proof(ctx: *mut xdp_md, connection: *const Connection) -> Proof {
 #[inline(always)]
 fn may_answer(ctx: *mut xdp_md, connection: &Connection, context: &Context) -> Proof {
     let may = !settings::is_on(&settings::SHADOW_ON)
-        && budget::take_cookie(context.hash, context.tick)
+        && take_cookie(context.hash, context.tick)
         && forwarded::is_forwarded(ctx, connection) == 0;
     if may { Proof::FirstSyn } else { Proof::Refused }
 }
@@ -155,4 +167,36 @@ fn answer_one_buffer(ctx: *mut xdp_md, transport: u32) -> u32 {
 fn answer(ctx: *mut xdp_md, connection: &mut Connection, length: u32) -> bool {
     let cookie = cookie::generate_cookie(ctx, connection);
     cookie >= 0 && syn_ack::send_back(&XdpContext::new(ctx), length, cookie as u32)
+}
+
+/// Cost of a look-up for a CPU: 500,000 per second. At 100 ns each, a flood costs a twentieth of its time.
+const OF_A_CPU: Units = gcra::units(SECOND / 500_000);
+/// Look-ups that a CPU may do at once. The coarse clock may stand still for 10 ms.
+const BURST: Units = 5_000 * OF_A_CPU;
+
+/// Takes a look-up from the budget of this CPU.
+#[inline(always)]
+pub(super) fn take_proof(tick: u64) -> bool {
+    let Some(cpu) = this_cpu::get() else { return false };
+    let is_taken = budget::take(&cpu.proof_budget, gcra::units(tick), OF_A_CPU, BURST);
+    if is_taken { &cpu.proofs_looked_up } else { &cpu.proofs_not_looked_up }.increment();
+    is_taken
+}
+
+/// Takes a SYN cookie from the budget of all CPUs, before the look-up of its port. So a flood to closed ports costs no
+/// more look-ups. While more than half of the burst is spent, sources take turns.
+#[inline(never)]
+pub(super) fn take_cookie(hash: u64, tick: u64) -> bool {
+    let (Some(control), Some(state)) = (control::get(), shared::cookies()) else { return false };
+    let (limit, now, mut found) = (&control.proofs, gcra::units(tick), state.load());
+    let is_taken = unknown_rate::has_turn(limit.burst, found, tick, hash)
+        && exchange::<FEW_TRIES>(state, |seen| {
+            found = seen;
+            if limit.cost == 0 { None } else { budget::next(seen, now, limit.cost, limit.burst) }
+        });
+    if !is_taken {
+        budget::cut(state, found, now, limit.burst, || Clock::coarse(control).units());
+        this_cpu::count(|cpu| &cpu.cookies_unsent);
+    }
+    is_taken
 }

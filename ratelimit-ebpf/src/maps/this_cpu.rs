@@ -1,13 +1,16 @@
-//! Counters and budgets of this CPU. Nothing interrupts a program on received packets to run it again, so plain words
-//! suffice.
-
-pub mod payment;
+//! Counters and budgets of this CPU, and what its packet was charged. Nothing interrupts a program on received packets to
+//! run it again, so plain words suffice.
 
 use aya_ebpf::{btf_maps::PerCpuArray, macros::btf_map};
-use ratelimit_common::maps::{cpu::Cpu, levels::LANES};
+use ratelimit_common::{
+    maps::{
+        cpu::{self, Cpu},
+        levels::LANES,
+    },
+    meters::{gcra::Units, meter::Meter},
+};
 
-use self::payment::Payment;
-use crate::bpf::atomic::Word;
+use crate::bpf::{atomic::Word, clock::Clock};
 
 /// See [`ratelimit_common::maps::names::CPUS`].
 #[btf_map]
@@ -82,4 +85,52 @@ pub fn count(counter: impl Fn(&ThisCpu) -> &Word) {
 #[inline(never)]
 pub fn lost_race() {
     count(|cpu| &cpu.lost_races);
+}
+
+/// [`cpu::Payment`]. It is kept with the CPU, because the stack has no room for it.
+#[repr(C)]
+#[expect(missing_docs, reason = "they are those of `cpu::Payment`")]
+pub struct Payment {
+    pub now: Word,
+    pub is_coarse: Word,
+    pub largest_debt: Word,
+    pub cost: Word,
+    pub level: Word,
+    pub charged_level: Word,
+    pub own: Word,
+    pub charged_own: Word,
+}
+const _: () = assert!(size_of::<Payment>() == size_of::<cpu::Payment>());
+
+impl Payment {
+    /// Makes this the payment for a packet of this amount, of which nothing is charged yet.
+    #[inline(always)]
+    pub fn begin(&self, meter: &Meter, amount: u32, clock: &Clock<'_>, is_coarse: bool) {
+        self.now.store(clock.now());
+        self.is_coarse.store(u64::from(is_coarse));
+        self.largest_debt.store(clock.largest_debt());
+        self.cost.store(meter.cost_of(amount));
+        self.clear();
+    }
+
+    /// Records that nothing is charged.
+    #[inline(always)]
+    pub fn clear(&self) {
+        self.record_level(0, 0);
+        self.record_own(0, 0);
+    }
+
+    /// Records the charge of the level, and the charged level.
+    #[inline(always)]
+    pub fn record_level(&self, cost: Units, charged: u64) {
+        self.level.store(cost);
+        self.charged_level.store(charged);
+    }
+
+    /// Records the charge of the bucket, and its charged state.
+    #[inline(always)]
+    pub fn record_own(&self, cost: Units, charged: u64) {
+        self.own.store(cost);
+        self.charged_own.store(charged);
+    }
 }
