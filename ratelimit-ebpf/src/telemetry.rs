@@ -31,6 +31,7 @@ use crate::{
         verifier::{given, key},
     },
     buckets::create,
+    cells::refusal_table,
     maps::{
         buckets::{self, Bucket},
         cells::{self, Cell},
@@ -135,7 +136,11 @@ pub fn report_ban(context: &Context, until: u64) {
 
 #[inline(always)]
 fn is_new_refusal(context: &Context, cell: Option<&Cell>, bucket: &Bucket, action: u8) -> bool {
-    if let Some((refusal, _)) = cell.and_then(|cell| cell.refusal_of(context.refusal_hash)) {
+    if settings::has_refusals() && refusal_table::has_limited_within(context, QUIET) {
+        return false;
+    }
+    let hash = control::get().map_or(context.hash, |control| context.refusal_hash(control));
+    if let Some((refusal, _)) = cell.and_then(|cell| cell.refusal_of(hash)) {
         // A deny that was lifted is no refusal by a limit.
         let is_by_share = settings::has_leases() && refusal.reason() == Reason::OverShare;
         return refusal.refuses_everything() && !is_by_share

@@ -7,4 +7,5 @@ pub mod cell;
 pub mod known_source;
 pub mod learned_rate;
 pub mod own_connection;
+pub mod refusal_line;
 pub mod refused_sample;
