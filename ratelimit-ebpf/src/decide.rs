@@ -4,8 +4,7 @@
 use aya_ebpf::programs::XdpContext;
 use ratelimit_common::{
     buckets::bucket::Resolution,
-    cells::refusal_line::Key,
-    identity::{class::Classes, source::IPV4},
+    identity::class::Classes,
     limits::policy::{self, DROP, Policy, SHADOW},
     maps::control::Control,
     reason::Reason,
@@ -15,7 +14,7 @@ use ratelimit_common::{
 use crate::{
     bpf::{clock::Clock, settings},
     cells::{
-        cached_refusal, learned_rate, refusal_table,
+        cached_refusal, learned_rate,
         unknown_sources::{self, Admission},
     },
     connections::spare::{self, Answer},
@@ -28,7 +27,7 @@ use crate::{
     },
     meters::sliding_log,
     overlimit::overrun,
-    packet::context::{Context, NOT_LOOKED_UP, NOT_OWN, Unknown, Verdict},
+    packet::context::{Context, NOT_OWN, Unknown, Verdict},
     parse::outcome::Parsed,
     proofs::proof::{self, Proof},
     rules::{
@@ -58,10 +57,10 @@ pub fn decide<const FRAGS: bool>(
         Ok((cells, bucket)) => by_policy::<FRAGS>(ctx, &mut context, control, cells, bucket),
         // A ban or a cached refusal that does not hold for own connections.
         Err(verdict) if !context.reason.passes() => {
-            let (is_cached, is_in_table) = (context.own() != NOT_OWN, context.own() == NOT_LOOKED_UP);
+            let is_cached = context.own() != NOT_OWN;
             let is_spared = spare::ask::<FRAGS>(ctx, &mut context, control) == Answer::Spared;
             if settings::has_cells() && settings::spares_own() && is_cached {
-                count_asked(&context, is_in_table, is_spared);
+                count_of_a_peer(&context, is_spared);
             }
             if is_spared { Reason::OwnConnection.into() } else { verdict }
         }
@@ -204,14 +203,6 @@ fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Res
     let now = context.now;
     // Read before the rules: if one changes meanwhile, a cached refusal is stale, never wrong.
     let generation = control::generation(control);
-    // Without services, the address alone is the source.
-    let is_address = settings::has_refusals() && !settings::has_services() && context.source.family == IPV4;
-    if is_address {
-        context.refusal = Key::of(&context.source, 0, &control.seed).0;
-        if let Some(verdict) = refusal_table::repeat(context, control) {
-            return Err(verdict);
-        }
-    }
     let may_match = rules::may_match(&context.source);
     if may_match {
         identify::begin_search(&context.source, control);
@@ -223,14 +214,7 @@ fn with_cells(context: &mut Context, control: &Control, classes: Classes) -> Res
         context.resolution = Resolution::new(generation, policy, NEVER);
     }
     context.hash = context.source.hash(&control.seed);
-    if !settings::has_refusals() {
-        context.refusal = refusal_hash(context.hash, context.interface);
-    } else if !is_address {
-        context.refusal = Key::of(&context.source, context.hash, &control.seed).0;
-        if let Some(verdict) = refusal_table::repeat(context, control) {
-            return Err(verdict);
-        }
-    }
+    context.refusal_hash = refusal_hash(context.hash, context.interface);
     let refusals = cells::get(context.hash).ok_or(Reason::NoState)?;
     if let Some(verdict) = cached_refusal::repeat(refusals, context, control) {
         return Err(verdict);
@@ -267,17 +251,10 @@ fn refusal_hash(hash: u64, interface: u32) -> u64 {
     }
 }
 
-/// Counts a packet whose refusal is cached after its connection was asked about, in the bucket of its source, as spared
-/// or as refused. `is_in_table` says that the table refuses it.
+/// Counts a packet of a source with own connections whose refusal is cached, in its bucket, as spared or as refused.
 #[inline(never)]
-fn count_asked(context: &Context, is_in_table: bool, is_spared: bool) {
-    if settings::has_refusals() && is_in_table {
-        refusal_table::note_checked(context);
-        if !is_spared {
-            refusal_table::count(context, context.reason);
-            return;
-        }
-    } else if !is_spared {
+fn count_of_a_peer(context: &Context, is_spared: bool) {
+    if !is_spared {
         cached_refusal::count_later(context);
         return;
     }

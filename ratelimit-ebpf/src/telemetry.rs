@@ -31,7 +31,6 @@ use crate::{
         verifier::{given, key},
     },
     buckets::create,
-    cells::refusal_table,
     maps::{
         buckets::{self, Bucket},
         cells::{self, Cell},
@@ -136,11 +135,7 @@ pub fn report_ban(context: &Context, until: u64) {
 
 #[inline(always)]
 fn is_new_refusal(context: &Context, cell: Option<&Cell>, bucket: &Bucket, action: u8) -> bool {
-    if settings::has_refusals() && refusal_table::has_limited_within(context, QUIET) {
-        return false;
-    }
-    let hash = control::get().map_or(context.hash, |control| context.refusal_hash(control));
-    if let Some((refusal, _)) = cell.and_then(|cell| cell.refusal_of(hash)) {
+    if let Some((refusal, _)) = cell.and_then(|cell| cell.refusal_of(context.refusal_hash)) {
         // A deny that was lifted is no refusal by a limit.
         let is_by_share = settings::has_leases() && refusal.reason() == Reason::OverShare;
         return refusal.refuses_everything() && !is_by_share

@@ -3,7 +3,7 @@
 //! Any CPU may write the two words at any time. Each word is bound to the other, so halves of two cached refusals match
 //! no source, unless both end at the same time.
 
-use crate::{limits::policy::DROP, meters::gcra::Units, reason::Reason};
+use crate::{meters::gcra::Units, reason::Reason};
 
 /// Longest time that a cached refusal lasts: 73 minutes. Units wrap, so an end that is further ahead lies in the past.
 pub const LONGEST: Units = 1 << 52;
@@ -41,7 +41,7 @@ pub struct Refusal {
     pub of_a_peer: bool,
     /// `true` if a limit of bytes refuses.
     pub by_bytes: bool,
-    /// Action for the packets: [`DROP`], [`SHADOW`](crate::limits::policy::SHADOW),
+    /// Action for the packets: [`DROP`](crate::limits::policy::DROP), [`SHADOW`](crate::limits::policy::SHADOW),
     /// [`REJECT`](crate::limits::policy::REJECT) or [`WITHOUT_ROOM`].
     pub action: u8,
     /// Least amount that is refused, in bytes or in the packets' cost, up to 65,535. A smaller packet might fit. For
@@ -118,14 +118,6 @@ impl CachedRefusal {
         let action = (refusal.action as u64 & ACTION_MASK) << ACTION_SHIFT;
         let what = precise | action | reason << REASON_SHIFT | amount;
         Self { until, check: (refusal.hash ^ until) >> HASH_SHIFT << HASH_SHIFT | what }
-    }
-
-    /// Returns the reason and the action of a refusal that drops every packet, of no source and no time.
-    #[inline(always)]
-    #[must_use]
-    pub const fn of_everything(reason: Reason) -> Self {
-        let number = NUMBERS >> number_at(reason) & REASON_MASK;
-        Self { until: 0, check: number << REASON_SHIFT | (DROP as u64) << ACTION_SHIFT }
     }
 
     /// Returns whether it is about the source with this hash, in force or not.

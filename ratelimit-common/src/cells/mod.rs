@@ -7,5 +7,4 @@ pub mod cell;
 pub mod known_source;
 pub mod learned_rate;
 pub mod own_connection;
-pub mod refusal_line;
 pub mod refused_sample;

@@ -29,9 +29,6 @@ pub struct Refused {
     pub counted: u64,
 }
 
-/// Periods for which a refused packet is recent.
-const RECENT: u64 = 64;
-
 /// Factors of the finalizer of SplitMix64, by which every bit of a number changes half of all bits.
 const FIRST: u64 = 0xbf58_476d_1ce4_e5b9;
 const SECOND: u64 = 0x94d0_49bb_1331_11eb;
@@ -42,13 +39,6 @@ const SECOND: u64 = 0x94d0_49bb_1331_11eb;
 pub const fn skip(skipped: u64, now: u64) -> Option<u64> {
     let is_same = (skipped >> SKIPPED_BITS) ^ (now >> PERIOD_SHIFT & SKIPPED) == 0;
     if is_same && skipped & SKIPPED != 0 { Some(skipped - 1) } else { None }
-}
-
-/// Returns whether this [`Refused::skipped`] is of a refused packet within the last minute.
-#[inline(always)]
-#[must_use]
-pub const fn is_recent(skipped: u64, now: u64) -> bool {
-    (now >> PERIOD_SHIFT).wrapping_sub(skipped >> SKIPPED_BITS) & SKIPPED <= RECENT
 }
 
 impl Refused {
@@ -122,15 +112,6 @@ mod tests {
         let weight;
         (*refused, weight) = refused.count(now, 0x243f_6a88_85a3_08d3);
         weight
-    }
-
-    #[test]
-    fn a_refused_packet_is_recent_for_a_minute() {
-        let mut refused = Refused::default();
-        next(&mut refused, 100 * PERIOD);
-        for (later, expected) in [(0, true), (64 * PERIOD, true), (65 * PERIOD, false), (1 << 60, false)] {
-            assert_eq!(is_recent(refused.skipped, 100 * PERIOD + later), expected, "{later}");
-        }
     }
 
     /// Returns the weights of the packets after the first [`EXACT`] at one time.

@@ -71,8 +71,6 @@ pub enum Constant {
     Ipv6Prefix,
     /// The number of [leases](crate::fleet::lease), a power of two; 0 if there are none.
     Leases,
-    /// The number of lines of the [table of refusals](crate::cells::refusal_line), a power of two; 0 if there is none.
-    Refusals,
     /// Not 0 if the hosts of a fleet divide the burst of a new source. See [`crate::meters::start`].
     Divide,
 }
@@ -82,7 +80,7 @@ const FIRST: u32 = 0x5e77_1a00;
 
 impl Constant {
     /// All constants, in their order.
-    pub const ALL: [Self; 34] = {
+    pub const ALL: [Self; 33] = {
         use Constant::*;
         [
             InjectedClock,
@@ -117,7 +115,6 @@ impl Constant {
             OldCells,
             Ipv6Prefix,
             Leases,
-            Refusals,
             Divide,
         ]
     };

@@ -93,9 +93,6 @@ pub const MOVED: [(&str, &str); 3] = [(BUCKETS, OLD_BUCKETS), (FRONT, OLD_FRONT)
 pub const OWN_CONNECTIONS: &str = "OWN_CONNECTIONS";
 /// Keyed hash of a source → what is remembered of its connections that this host has opened. Not pinned either.
 pub const OWN_PEERS: &str = "OWN_PEERS";
-/// Keyed hash of a source → its refusal. Not pinned either: cells and buckets refuse what it has lost. See
-/// [`crate::cells::refusal_line`].
-pub const REFUSALS: &str = "REFUSALS";
 /// Messages of the kernel side, made by aya-log; belongs to one loaded program and is not pinned.
 pub const MESSAGES: &str = "AYA_LOGS";
 
@@ -145,8 +142,6 @@ pub const BUCKETS_DEFAULT: u32 = 1 << 17;
 /// of new sources costs a third more (kernel 6.18, 32 MB of L3 cache). So do a million sources within their limits
 /// (kernel 6.18, 2 MB of L2 cache).
 pub const CELLS_DEFAULT: u32 = 1 << 17;
-/// Lines of the table of refusals, a power of two: 1 MB at 64 bytes each.
-pub const REFUSAL_LINES: u32 = 1 << 14;
 /// Default number of sliding logs: about 11 MB at 680 bytes each, once a limit keeps sliding logs.
 pub const SLIDING_LOGS_DEFAULT: u32 = 1 << 14;
 /// Largest number of cells. So many bits of a hash select a cell, and do not help to tell sources apart.

@@ -67,7 +67,6 @@ settings! {
     WINDOWS_ON: Windows = cfg!(test) as u32,
     SLIDING_LOGS_ON: SlidingLogs = cfg!(test) as u32,
     LEASES: Leases,
-    REFUSAL_LINES: Refusals,
     DIVIDE_ON: Divide,
 }
 
@@ -82,13 +81,6 @@ pub fn is_on<const NUMBER: u32, const HOST: u32>(setting: &Setting<NUMBER, HOST>
 #[must_use]
 pub fn has_cells() -> bool {
     is_on(&FRONT_CELLS)
-}
-
-/// Returns whether a table of refusals stands in front of the cells.
-#[inline(always)]
-#[must_use]
-pub fn has_refusals() -> bool {
-    is_on(&REFUSAL_LINES)
 }
 
 /// Returns whether limits other than the default have levels and budgets of their own.

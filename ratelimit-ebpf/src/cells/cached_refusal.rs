@@ -1,7 +1,10 @@
 //! The cached refusals of a cell: repeats them, and writes them.
 
 use ratelimit_common::{
-    cells::cached_refusal::{CachedRefusal, LONGEST, Refusal, WITHOUT_ROOM},
+    cells::{
+        cached_refusal::{CachedRefusal, LONGEST, Refusal, WITHOUT_ROOM},
+        refused_sample::{self, Refused},
+    },
     limits::{
         limit::SECOND,
         policy::{COARSE, DROP, Policy, SHADOW},
@@ -12,27 +15,30 @@ use ratelimit_common::{
 };
 
 use crate::{
-    bpf::{settings, verifier::given},
-    cells::{refusal_table, repeated},
+    bpf::{
+        random, settings,
+        verifier::{given, key},
+    },
     maps::{
+        buckets,
         cells::{self, Cell, RefusalSlot},
         control,
         rules::lists,
-        this_cpu,
+        sliding_logs, this_cpu,
     },
     meters::interface_capacity,
     packet::context::{Context, OF_A_PEER, Verdict},
+    shares::refused,
 };
 
 /// Returns the verdict on a packet that a cached refusal refuses, and counts the packet. If its source has own
 /// connections, it writes that and the reason into the context, and counts nothing: the packet's connection decides.
 #[inline(always)]
 pub fn repeat(cell: &Cell, context: &mut Context, control: &Control) -> Option<Verdict> {
-    let hash = if settings::has_refusals() { context.hash } else { context.refusal };
-    let (refusal, slot) = cell.refusal_of(hash)?;
+    let (refusal, slot) = cell.refusal_of(context.refusal_hash)?;
     let clock = context.clock(control);
     let amount = if settings::has_costs() && refusal.counts_packets() { context.cost() } else { context.length() };
-    if !refusal.refuses(hash, control::generation(control), clock.units(), amount) {
+    if !refusal.refuses(context.refusal_hash, control::generation(control), clock.units(), amount) {
         if refusal.is_old(clock.units()) {
             slot.put(refusal.ended(clock.units()));
         }
@@ -63,9 +69,8 @@ pub fn repeat(cell: &Cell, context: &mut Context, control: &Control) -> Option<V
 /// Counts a packet that the cached refusal of its source refuses, after its connection was asked about.
 #[inline(never)]
 pub fn count_later(context: &Context) {
-    if let Some(control) = control::get()
-        && let Some(cell) = cells::get(context.hash)
-        && let Some((refusal, _)) = cell.refusal_of(context.refusal_hash(control))
+    if let Some(cell) = cells::get(context.hash)
+        && let Some((refusal, _)) = cell.refusal_of(context.refusal_hash)
     {
         count(context, refusal);
     }
@@ -73,11 +78,49 @@ pub fn count_later(context: &Context) {
 
 #[inline(always)]
 fn count(context: &Context, refusal: CachedRefusal) {
-    repeated::count(context, refusal.check);
+    if let Some(cpu) = this_cpu::get() {
+        match refused_sample::skip(cpu.refused_skipped.load(), context.tick) {
+            Some(skipped) => cpu.refused_skipped.store(skipped),
+            None => {
+                count_in_bucket(context, refusal.check);
+            }
+        }
+    }
     if settings::is_on(&settings::LISTS_ON) && refusal.without_shares() == Reason::Listed {
         lists::count_hit(refusal.list(), context.length());
     }
 }
+
+/// Counts a refused packet in the bucket of its source, perhaps for others too.
+#[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
+#[inline(never)]
+fn count_in_bucket(context: *const Context, check: u64) -> u32 {
+    let (Some(context), Some(cpu), Some(control)) = (given(context), this_cpu::get(), control::get()) else {
+        return 0;
+    };
+    let refused = Refused { skipped: cpu.refused_skipped.load(), counted: cpu.refused_counted.load() };
+    let (refused, packets) = refused.count(context.tick, control.seed[0]);
+    cpu.refused_skipped.store(refused.skipped);
+    cpu.refused_counted.store(refused.counted);
+    let source = buckets::billed(key(&context.source));
+    if settings::has_leases() {
+        // Another service may be billed.
+        let hash = if settings::has_services() { source.hash(&control.seed) } else { context.hash };
+        refused::count_cached(context, hash, packets, check);
+    }
+    let log = if settings::has_sliding_logs() { sliding_logs::find(&source) } else { None };
+    if let Some(bucket) = log.map(|log| &log.bucket).or_else(|| buckets::find(&source)) {
+        if refused.is_flood() {
+            bucket.counts.note_samples();
+        }
+        let action = CachedRefusal { until: 0, check }.action();
+        bucket.counts.count_refused(context.tick, action, packets, packets * u64::from(context.length()));
+    }
+    0
+}
+
+/// One of so many refusals displaces the cached refusal of another source.
+const DISPLACING: u64 = 16;
 
 /// Time for which it is cached that every packet is refused. Then the source's rule is looked for again.
 const OF_A_VERDICT: Units = gcra::units(64 * SECOND);
@@ -106,9 +149,6 @@ pub fn cache(context: &Context, cell: &Cell, policy: &Policy, wait: Units, by_by
         | u64::from(by_bytes) << BY_BYTES_SHIFT
         | u64::from(action) << 1
         | u64::from(precise);
-    if action == DROP && !by_bytes && amount <= 1 {
-        refusal_table::put(context, context.reason, wait, precise);
-    }
     cache_refusal(context, cell, wait, context.reason, how);
 }
 
@@ -116,11 +156,10 @@ pub fn cache(context: &Context, cell: &Cell, policy: &Policy, wait: Units, by_by
 /// [`Reason::Listed`].
 #[inline(always)]
 pub fn cache_verdict(context: &Context, cell: &Cell, reason: Reason, list: u32) {
-    refusal_table::put(context, reason, OF_A_VERDICT, false);
     cache_refusal(context, cell, OF_A_VERDICT, reason, u64::from(list) << AMOUNT_SHIFT | u64::from(DROP) << 1);
 }
 
-/// Returns whether the cell or the table has a place for a refusal of the context's source.
+/// Returns whether the cell has a place for a refusal of the context's source.
 #[inline(always)]
 #[must_use]
 pub fn has_place(context: &Context, cell: &Cell) -> bool {
@@ -130,11 +169,8 @@ pub fn has_place(context: &Context, cell: &Cell) -> bool {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn has_place_for(context: *const Context, cell: *const Cell) -> bool {
-    let (Some(context), Some(cell), Some(control)) = (given(context), given(cell), control::get()) else {
-        return false;
-    };
-    place(cell, context.refusal_hash(control), context.resolution.generation(), context.now).is_some()
-        || settings::has_refusals() && refusal_table::has_place(context)
+    let (Some(context), Some(cell)) = (given(context), given(cell)) else { return false };
+    place(cell, context.refusal_hash, context.resolution.generation(), context.now).is_some()
 }
 
 /// Caches a refusal for as long as `wait`, unless a rule or the [longest](LONGEST) refusal ends sooner, or other
@@ -143,9 +179,9 @@ fn has_place_for(context: *const Context, cell: *const Cell) -> bool {
 #[cfg_attr(target_arch = "bpf", unsafe(no_mangle))]
 #[inline(never)]
 fn cache_refusal(context: *const Context, cell: *const Cell, wait: Units, reason: Reason, how: u64) -> u32 {
-    let (Some(context), Some(cell), Some(control)) = (given(context), given(cell), control::get()) else { return 0 };
+    let (Some(context), Some(cell)) = (given(context), given(cell)) else { return 0 };
     let spares_own = settings::spares_own() && reason != Reason::Denied;
-    let (hash, generation) = (context.refusal_hash(control), context.resolution.generation());
+    let (hash, generation) = (context.refusal_hash, context.resolution.generation());
     let now = gcra::units(context.now);
     let Some((old, slot)) = place(cell, hash, generation, context.now) else { return 0 };
     if !old.is_about(hash) && old.is_in_force(generation, now) {
@@ -181,5 +217,8 @@ fn place(cell: &Cell, hash: u64, generation: u32, now: u64) -> Option<(CachedRef
         return Some((second.refusal(), second));
     }
     let last = if is_one || hash >> 63 == 0 { first } else { second };
-    repeated::draw(hash ^ now).then_some((last.refusal(), last))
+    // The clock stands still between two ticks.
+    let cpu = this_cpu::get()?;
+    let repeated = cpu.refused_skipped.load().wrapping_add(cpu.refused_counted.load());
+    random::one_of(DISPLACING, hash ^ now ^ repeated).then_some((last.refusal(), last))
 }

@@ -11,7 +11,5 @@
 pub mod cached_refusal;
 pub mod learned_rate;
 pub mod proven_sources;
-pub mod refusal_table;
-mod repeated;
 pub mod unknown_rate;
 pub mod unknown_sources;

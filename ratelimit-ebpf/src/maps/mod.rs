@@ -15,7 +15,6 @@ pub mod learned_rate;
 pub mod leases;
 pub mod narrow_parts;
 pub mod own_connections;
-pub mod refusals;
 pub mod resize;
 pub mod rules;
 pub mod shared;

@@ -17,12 +17,12 @@ use crate::{
         settings,
         verifier::{given, handed},
     },
-    cells::{cached_refusal, refusal_table},
+    cells::cached_refusal,
     connections::spare::{self, Answer},
     limits::{parents, source_bucket, source_limits::Cells},
     maps::{
         buckets::Bucket,
-        cells::{self, Cell, Levels},
+        cells::{Cell, Levels},
     },
     meters::interface_capacity,
     overlimit::{
@@ -33,10 +33,6 @@ use crate::{
     shares::refused,
     telemetry,
 };
-
-/// Longest time for which a source is refused that was not admitted. Meanwhile it takes no part in the draw of those that
-/// ask for a bucket, so that a flood has no more draws than a source that sends four packets a second.
-const OF_A_NEWCOMER: Units = gcra::units(SECOND / 4);
 
 /// Returns the final reason of a packet that its policy refuses. `bucket` is that of the source, if it has one.
 #[inline(always)]
@@ -71,8 +67,7 @@ pub fn settle<const FRAGS: bool>(
     let reason = settle_refusal(context, control, handed(refusals), handed(bucket));
     let is_cached = is_own(reason)
         || settings::is_on(&settings::PARENTS_ON) && reason == Reason::OverParent
-        || settings::has_leases() && reason == Reason::OverShare
-        || settings::has_refusals() && reason == Reason::NotAdmitted;
+        || settings::has_leases() && reason == Reason::OverShare;
     if settings::has_cells() && is_cached {
         cache_over_limit(context, control, handed(levels), handed(refusals), handed(bucket));
     }
@@ -143,15 +138,6 @@ fn cache_over_limit(
     }
     let (Some(context), Some(control)) = (given(context), given(control)) else { return 0 };
     let (Some(policy), Some(refusals)) = (context.policy(), given(refusals)) else { return 0 };
-    if settings::has_refusals() && context.reason == Reason::NotAdmitted {
-        let Some(levels) = given(levels) else { return 0 };
-        if !policy.second.is_on() && policy.is_bucket() && policy.over_limit == DROP && policy.elastic == 0 {
-            let owes = cells::debt(&levels.packets, &context.clock(control));
-            let wait = (owes + policy.packets.cost_of(context.cost())).saturating_sub(policy.packets.burst);
-            refusal_table::put(context, context.reason, wait.min(OF_A_NEWCOMER), false);
-        }
-        return 0;
-    }
     // A refusal in shadow bans no source. One on an interface that is not in shadow must still do so.
     let are_drops_counted = policy.ban.time != 0 && (policy.ban.after > 1 || settings::is_on(&settings::SHADOW_ON));
     let is_plain = policy.elastic == 0 || policy.over_limit == DROP;

@@ -4,7 +4,6 @@
 
 use ratelimit_common::{
     buckets::bucket::Resolution,
-    cells::refusal_line::Key,
     identity::source::Source,
     limits::policy::{COARSE, Policy, REJECT, SHADOW},
     maps::control::Control,
@@ -25,9 +24,9 @@ pub struct Context {
     pub hash: u64,
     /// Time of the packet in nanoseconds, by the policy's clock.
     pub now: u64,
-    /// What the source with its narrowest service is in the [table of refusals](crate::cells::refusal_table), even if
-    /// another service is billed. Without the table, the hash that its cached refusal has.
-    pub refusal: u64,
+    /// Hash of the source with its narrowest service, even if another service is billed. It selects the cached refusal
+    /// and its cell.
+    pub refusal_hash: u64,
     /// Time of the packet by the coarse clock. All budgets use it, since two clocks would give tokens back.
     pub tick: u64,
     /// Policy of the packet, and its validity.
@@ -83,7 +82,7 @@ impl Context {
         let (resolution, sizes, reason) =
             (Resolution::NOTHING, length & LENGTH_MASK | cost << COST_SHIFT, Reason::WithinLimit);
         let connection = transport.0 | NOT_OWN;
-        Self { source, hash: 0, now, refusal: 0, tick: now, resolution, reason, sizes, interface, connection }
+        Self { source, hash: 0, now, refusal_hash: 0, tick: now, resolution, reason, sizes, interface, connection }
     }
 
     /// Returns where the connection of the packet is read.
@@ -105,24 +104,6 @@ impl Context {
     #[inline(always)]
     pub fn note_own(&mut self, own: u32) {
         self.connection = self.connection & !OWN_MASK | own & OWN_MASK;
-    }
-
-    /// Returns what the source is in the table of refusals.
-    #[inline(always)]
-    #[must_use]
-    pub fn key(&self) -> Key {
-        Key(self.refusal)
-    }
-
-    /// Returns the hash that a cached refusal of the source has. It selects the cell of the refusal.
-    #[inline(always)]
-    #[must_use]
-    pub fn refusal_hash(&self, control: &Control) -> u64 {
-        match (settings::has_refusals(), settings::has_services()) {
-            (false, _) => self.refusal,
-            (true, false) => self.hash,
-            (true, true) => self.key().hash(&self.source, &control.seed),
-        }
     }
 
     /// Returns the policy.

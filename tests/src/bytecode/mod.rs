@@ -310,19 +310,7 @@ impl Bytecode {
         self.tables.cpus.open().unwrap().get(&0, 0).expect("cannot read the state of CPUs")
     }
 
-    /// Clears the table of refusals, which no command reads.
-    ///
-    /// # Panics
-    ///
-    /// If the kernel refuses.
-    pub fn forget_refusals(&mut self) {
-        let Some(Map::Array(refusals)) = self.ebpf.map(ratelimit_common::maps::names::REFUSALS) else {
-            panic!("the object has no such map")
-        };
-        Mapped::of(refusals).zero();
-    }
-
-    /// Clears the state of every source: buckets, sliding logs, cells, refusals, and used budgets.
+    /// Clears the state of every source: buckets, sliding logs, cells, cached refusals, and used budgets.
     ///
     /// # Panics
     ///
@@ -340,7 +328,6 @@ impl Bytecode {
         }
         Mapped::of(self.tables.front.open().unwrap().map()).zero();
         Mapped::of(self.tables.levels.open().unwrap().map()).zero();
-        self.forget_refusals();
         let now = units(self.tables.control().expect("cannot read the control map").clock);
         let fresh = Cpu { admission: now, sampling: now, ..Cpu::default() };
         let cpus: Vec<_> = self.cpus().iter().map(|_| fresh).collect();

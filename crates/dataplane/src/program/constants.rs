@@ -71,7 +71,6 @@ fn value(constant: Constant, settings: &Settings, own_ports: [u32; 2]) -> u32 {
                 0
             }
         }
-        Constant::Refusals => settings.refusal_lines(),
         Constant::Divide => (settings.leases && settings.divide).into(),
         switch => {
             let switch = SWITCHES.iter().find(|candidate| candidate.constant == switch);

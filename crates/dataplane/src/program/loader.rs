@@ -120,7 +120,6 @@ pub fn maps(settings: &Settings, pins: Option<&dyn Fn(&str) -> PathBuf>) -> Resu
     for name in names::SIZED {
         loader.map_max_entries(name, settings.entries(name));
     }
-    loader.map_max_entries(names::REFUSALS, settings.refusal_lines().max(1));
     if settings.own == 0 {
         loader.map_max_entries(names::OWN_CONNECTIONS, 1).map_max_entries(names::OWN_PEERS, 1);
     }

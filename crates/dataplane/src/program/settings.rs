@@ -32,9 +32,6 @@ pub struct Settings {
     pub buckets: u32,
     /// Cells in front of the buckets, a power of two. 0 gives every source its own bucket.
     pub cells: u32,
-    /// Lines of the [table of refusals](ratelimit_common::cells::refusal_line) in front of the cells, a power of two. 0 is
-    /// no table.
-    pub refusals: u32,
     /// Sources within their limits are recorded by samples.
     pub sample: bool,
     /// New buckets per second and CPU. 0 allows none.
@@ -157,13 +154,6 @@ impl Settings {
         if self.lanes && self.cells != 0 { LEVELS_MAX } else { 1 }
     }
 
-    /// Returns the lines of the table of refusals. With parents on several interfaces, a refusal holds for one of them,
-    /// which the table does not tell.
-    #[must_use]
-    pub fn refusal_lines(&self) -> u32 {
-        if self.cells == 0 || self.parents && self.interfaces { 0 } else { self.refusals }
-    }
-
     /// Returns the entries of the map of leases.
     #[must_use]
     pub fn leases(&self) -> u32 {
@@ -252,7 +242,6 @@ impl Default for Settings {
             ipv6_prefix: control::IPV6_PREFIX_DEFAULT,
             buckets: names::BUCKETS_DEFAULT,
             cells: names::CELLS_DEFAULT,
-            refusals: names::REFUSAL_LINES,
             sample: true,
             admissions: ADMISSIONS_DEFAULT,
             unknown: 0,

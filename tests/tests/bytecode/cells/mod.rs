@@ -8,7 +8,6 @@ mod crowding;
 mod displacement;
 mod lanes;
 mod offenders;
-mod refusal_table;
 mod reused_addresses;
 mod rhythms;
 mod services;
