@@ -1,7 +1,8 @@
 //! Counts of packets in a bucket, with the times at which its source was first and last seen in their highest bits.
 //!
-//! The times have no word of their own, so that buckets stay small. They
-//! wrap around: a source that was tracked for 391 days seems new, and one that was silent for 48 days seems just seen.
+//! The times have no word of their own, so that buckets stay small. They wrap around: a source that was tracked for 391
+//! days seems new, and one that was silent for 48 days seems just seen. Of two last times that are more than 26 days
+//! apart, the earlier one seems later.
 
 /// Bits of a count of packets. After 2⁴⁴ packets, 20 days at 10 million a second, it starts again at 0.
 const COUNT_BITS: u32 = 44;

@@ -70,7 +70,8 @@ settings! {
     DIVIDE_ON: Divide,
 }
 
-/// Returns whether a feature is on.#[inline(always)]
+/// Returns whether a feature is on.
+#[inline(always)]
 #[must_use]
 pub fn is_on<const NUMBER: u32, const HOST: u32>(setting: &Setting<NUMBER, HOST>) -> bool {
     setting.load() != 0

@@ -12,6 +12,7 @@ use ratelimit_dataplane::{
     program::values::per_second,
     readings::{cells, gauges, tracked},
     rules::resolve::{self, Unruled},
+    sys::host,
     tables::open::Tables,
 };
 
@@ -19,6 +20,8 @@ use super::finding::{Check, Finding};
 
 /// One crowded cell in this number is a warning.
 const FEW: usize = 10;
+/// Nanoseconds within which a source that was seen counts. A bucket stays until its place is needed.
+const LATELY: u64 = 60_000_000_000;
 /// From so many sources with a bucket per cell on, filters of buckets save few look-ups.
 const CROWD: usize = 8;
 /// From so many sources with a bucket per cell on, a cell is short for its sources. One source alone seldom needs one.
@@ -30,7 +33,7 @@ pub(super) struct Cells {
     number: usize,
     /// The number of crowded ones, if there is a default limit.
     crowded: Option<usize>,
-    /// The number of sources under the default that have a bucket.
+    /// The number of sources under the default that have a bucket, and were seen within [`LATELY`].
     sources: usize,
 }
 
@@ -40,9 +43,10 @@ impl Cells {
         if control.features & FEATURE_FRONT == 0 {
             return Ok(None);
         }
-        let (unruled, mut sources) = (Unruled::read(tables)?, 0);
+        let (unruled, now, mut sources) = (Unruled::read(tables)?, host::now(), 0);
         tracked::each(tables, |source, bucket| {
-            sources += usize::from(resolve::is_source(&source, &bucket) && unruled.has(&source));
+            let is_seen = bucket.since_last(now).is_some_and(|silent| silent < LATELY);
+            sources += usize::from(is_seen && resolve::is_source(&source, &bucket) && unruled.has(&source));
         })?;
         let (number, crowded) = (cells::number(tables)?, cells::crowded(tables)?);
         Ok(Some(Self { number, crowded, sources }))

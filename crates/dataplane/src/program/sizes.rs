@@ -1,4 +1,5 @@
-//! How many buckets and cells a new instance has, if the operator chooses none. A running instance keeps its sizes.
+//! How many buckets a new instance has, if the operator chooses no number: it follows the memory of the machine. The
+//! number of cells does not. A running instance keeps its sizes.
 
 use ratelimit_common::maps::names::{BUCKETS_DEFAULT, CELLS_DEFAULT};
 
@@ -6,8 +7,8 @@ use crate::sys::memory;
 
 /// The largest number of buckets. They take 168 MB.
 const BUCKETS_MOST: u32 = 1 << 20;
-/// Bytes of memory for each bucket: they take at most a 44th of the memory. A machine that is sold with 8 GB shows its
-/// systems a little less, and has the largest number.
+/// Bytes of memory for each bucket: above the smallest number, they take a 43rd of the memory at most. A machine that is
+/// sold with 8 GB shows its systems a little less, and has the largest number.
 const MEMORY_OF_BUCKET: u64 = 7_000;
 
 /// Numbers of buckets and cells.

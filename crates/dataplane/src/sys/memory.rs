@@ -2,8 +2,10 @@
 
 use std::{fs, path::Path};
 
-/// Where control groups are mounted.
+/// Where control groups of version 2 are mounted.
 const GROUPS: &str = "/sys/fs/cgroup";
+/// Their limits: the hard one, and the one above which the kernel takes memory back.
+const LIMITS: [&str; 2] = ["memory.max", "memory.high"];
 
 /// Returns the bytes of memory of this machine, or the limit of a control group that this process is in. The kernel
 /// counts maps as memory of the process that creates them. None if the machine does not tell.
@@ -25,7 +27,8 @@ fn total(text: &str) -> Option<u64> {
 fn limit(groups: &Path, group: &str) -> Option<u64> {
     let own = groups.join(group);
     let around = own.ancestors().take_while(|folder| folder.starts_with(groups));
-    around.filter_map(|folder| fs::read_to_string(folder.join("memory.max")).ok()?.trim().parse().ok()).min()
+    let files = around.flat_map(|folder| LIMITS.map(|name| folder.join(name)));
+    files.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).min()
 }
 
 #[cfg(test)]
@@ -54,6 +57,8 @@ mod tests {
         assert_eq!(of("system.slice/ratelimit.service"), None);
         set(&groups.join("system.slice"), "3000000000\n");
         assert_eq!(of("system.slice/ratelimit.service"), Some(3_000_000_000));
+        fs::write(own.join("memory.high"), "2500000000\n").unwrap();
+        assert_eq!(of("system.slice/ratelimit.service"), Some(2_500_000_000));
         set(&own, "2000000000\n");
         assert_eq!(of("system.slice/ratelimit.service"), Some(2_000_000_000));
         assert_eq!(of("system.slice"), Some(3_000_000_000));

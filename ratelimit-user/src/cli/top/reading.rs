@@ -18,7 +18,7 @@ use ratelimit_dataplane::{
         rates::{Moment, Rates, Verdicts},
         sampling::Few,
     },
-    sys::interface::{self, Attached},
+    sys::interface::Attached,
     tables::open::Tables,
 };
 
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         let worst: Vec<Worst<'_>> = rows.iter().map(Worst::of).collect();
         let facts = Facts {
             is_attached: attachments.iter().any(|attachment| !attachment.is_gone),
-            are_gone: are_missing(&attachments)?,
+            are_gone: !attachments.is_empty() && attachments.iter().all(|attachment| attachment.is_gone),
             has_rules: self.has_rules(tables, control.generation)? || unknown.is_some(),
             is_in_shadow,
             has_limits_in_shadow: in_shadow::may_be(tables)?,
@@ -206,15 +206,6 @@ const fn pair(verdicts: &Verdicts) -> [u64; 2] {
 
 fn row(describe: &Describe<'_>, followed: &Followed) -> Result<SourceRow> {
     describe.row(&followed.source, &followed.bucket, Some(followed.per_second.unwrap_or_default()))
-}
-
-/// Returns whether there are attachments, and no interface has any of their names.
-fn are_missing(attachments: &[Attachment]) -> Result<bool> {
-    if attachments.is_empty() || attachments.iter().any(|attachment| !attachment.is_gone) {
-        return Ok(false);
-    }
-    let all = interface::list()?;
-    Ok(attachments.iter().all(|attachment| !interface::is_there(&all, &attachment.name)))
 }
 
 fn of_source(row: &SourceRow, followed: &Followed) -> Row {

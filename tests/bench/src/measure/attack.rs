@@ -1,4 +1,4 @@
-//! Floods by many sources, with the default sizes and real frames on one CPU: the first second after the start, and the
+//! Floods by many sources, with as many buckets as cells and real frames on one CPU: the first second after the start, and the
 //! state nine seconds later, or sooner with `--record` and `--quick`.
 
 use std::{
@@ -94,7 +94,7 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<Attack>> {
 }
 
 fn sample(sandbox: &Sandbox, limiter: Limiter, sources: Sources, effort: &Effort) -> Result<Sample> {
-    // No space for more sources than by default.
+    // As many buckets as cells.
     let standing = limiter.set_up(sandbox, Terms::Speed(State::Over), Sources::Count(1))?;
     let flood = Flood::of(Frame::udp([10, 0, 0, 0], PORT)).on_cpu(0);
     let flood = match sources {
@@ -122,7 +122,7 @@ fn rate(running: &Running, time: Duration) -> f64 {
 
 /// Returns the results as tables: of the first second, of the time later, and of what was refused.
 pub(crate) fn tables(results: &[Attack]) -> [Table; 3] {
-    let frames = "million 60-byte frames per second through veth on one CPU, default sizes";
+    let frames = "million 60-byte frames per second through veth on one CPU, 131,072 buckets and cells";
     let columns: Vec<_> =
         SOURCES.into_iter().filter(|sources| results.iter().any(|row| row.sources == *sources)).collect();
     let table = |title: String, figure: fn(&Attack) -> Option<f64>, digits, references| {

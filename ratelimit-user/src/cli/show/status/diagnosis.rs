@@ -85,7 +85,7 @@ pub(crate) fn of(facts: &Facts<'_>) -> String {
     let now = &facts.now;
     let over = now.dropped.packets + now.would_drop.packets;
     if facts.are_gone {
-        return "Nothing is limited now, because no attached interface exists.".to_owned();
+        return "Nothing is limited now, because no interface carries the program any more.".to_owned();
     }
     if !facts.is_attached {
         return "Nothing is limited, because no interface is attached. `ratelimit attach IFACE --shadow` attaches one."
@@ -228,7 +228,7 @@ mod tests {
     fn an_instance_without_interfaces_or_rules_says_how_to_begin() {
         assert!(of(&Facts::default()).contains("`ratelimit attach IFACE --shadow`"));
         let gone = Facts { is_attached: false, are_gone: true, ..quiet() };
-        assert_eq!(of(&gone), "Nothing is limited now, because no attached interface exists.");
+        assert_eq!(of(&gone), "Nothing is limited now, because no interface carries the program any more.");
         assert!(of(&Facts { has_rules: false, ..quiet() }).contains("there is no limit"));
         assert_eq!(of(&quiet()), "No packet is over a limit now.");
         let early = Facts { now: packets(60_000, 0, 0), packets: 299_000, ..quiet() };

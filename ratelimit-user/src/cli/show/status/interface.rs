@@ -30,9 +30,6 @@ pub(crate) struct Interface {
     pub(crate) origin: Option<&'static str>,
     #[serde(skip)]
     pub(crate) is_gone: bool,
-    /// No interface has its name.
-    #[serde(skip)]
-    pub(crate) is_missing: bool,
     /// What to do if it is not attached any more. `doctor` advises the same.
     #[serde(skip)]
     pub(crate) advice: String,
@@ -66,8 +63,7 @@ impl Interface {
                 Some(_) => format!("run `ratelimit attach {name}` again"),
                 None => format!("run `ratelimit detach {name}`, or attach to it when it is back"),
             };
-            let (is_missing, mode) = (is_gone && !interface::is_there(&all, &name), mode.map(Attached::name));
-            Ok(Self { name, mode, program_id, capacity, shadow, origin, is_gone, is_missing, advice })
+            Ok(Self { name, mode: mode.map(Attached::name), program_id, capacity, shadow, origin, is_gone, advice })
         };
         attachments.into_iter().map(of).collect()
     }

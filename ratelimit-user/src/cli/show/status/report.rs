@@ -187,7 +187,7 @@ pub(super) fn read(instance: &Instance, file: Option<FileState>) -> Result<Statu
     let named: Vec<Worst<'_>> = worst.iter().map(Worst::of).collect();
     let facts = Facts {
         is_attached: interfaces.iter().any(|interface| !interface.is_gone),
-        are_gone: !interfaces.is_empty() && interfaces.iter().all(|interface| interface.is_missing),
+        are_gone: !interfaces.is_empty() && interfaces.iter().all(|interface| interface.is_gone),
         has_rules: !default_limits.is_empty() || rules.any() || !lists.is_empty() || unknown.is_some(),
         is_in_shadow: shadow.everything,
         has_limits_in_shadow: in_shadow::may_be(tables)?,
