@@ -65,6 +65,8 @@ pub fn build_object(package: &str, folder: &Path, features: &[&str]) -> Result<O
     }
     // OUT_DIR is target/PROFILE/build/PACKAGE/out. All profiles and packages share one folder of kernel-side artifacts.
     let target_dir = out_dir.ancestors().nth(4).context("OUT_DIR is not below a target folder")?.join("kernel");
+    // Objects with features have another, so that no build takes the other's object.
+    let target_dir = target_dir.join(features.join("-"));
     let built = compile_with(&toolchain, package, features, &target_dir)?;
     let path = out_dir.join(package);
     check_paths(&built.path)?;

@@ -210,12 +210,9 @@ impl SettingsArguments {
         lines.into_iter().flatten().collect()
     }
 
-    /// Returns a line with the sizes that a new instance has, and that were not given. None if all were.
-    pub fn chosen(&self, Settings { buckets, cells, .. }: &Settings) -> Option<String> {
-        let buckets = self.max_sources.is_none().then(|| format!("{buckets} buckets"));
-        let cells = (self.cells.is_none() && self.front.is_none()).then(|| format!("{cells} cells"));
-        let chosen: Vec<String> = buckets.into_iter().chain(cells).collect();
-        (!chosen.is_empty()).then(|| format!("sized for this machine: {}", chosen.join(", ")))
+    /// Returns a line with the number of buckets of a new instance. None if the operator gave it.
+    pub fn chosen(&self, Settings { buckets, .. }: &Settings) -> Option<String> {
+        self.max_sources.is_none().then(|| format!("buckets: {buckets}, for the memory of this machine"))
     }
 
     /// Returns the settings for the program.

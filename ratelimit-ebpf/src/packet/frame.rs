@@ -41,10 +41,16 @@ pub trait Frame: Copy {
     fn length(&self) -> u32;
 
     /// Returns whether [`Self::length`] is that of the whole frame.
-    fn is_measured(&self) -> bool;
+    #[inline(always)]
+    fn is_measured(&self) -> bool {
+        true
+    }
 
     /// Returns whether the frame may continue behind the readable bytes.
-    fn has_more(&self) -> bool;
+    #[inline(always)]
+    fn has_more(&self) -> bool {
+        false
+    }
 
     /// Returns a copy for one round of a loop.
     #[must_use]
@@ -127,16 +133,6 @@ impl Frame for Packet {
     #[inline(always)]
     fn length(&self) -> u32 {
         self.length()
-    }
-
-    #[inline(always)]
-    fn is_measured(&self) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn has_more(&self) -> bool {
-        false
     }
 
     /// LLVM would move a computation with the packet's end out of the loop, which the verifier does not allow.
@@ -257,16 +253,6 @@ impl Frame for Scattered {
     #[inline(always)]
     fn length(&self) -> u32 {
         self.length
-    }
-
-    #[inline(always)]
-    fn is_measured(&self) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn has_more(&self) -> bool {
-        false
     }
 
     #[inline(always)]

@@ -59,6 +59,16 @@ pub(crate) const SOURCES: [Sources; 8] = [
 /// As many sources as a botnet has.
 pub(crate) const BOTNET: Sources = Sources::Count(128_000);
 
+/// The numbers of sources that most tables have.
+pub(crate) const COMMON_SOURCES: [Sources; 6] = [
+    Sources::Count(1),
+    Sources::Count(1_000),
+    Sources::Count(64_000),
+    BOTNET,
+    Sources::Count(256_000),
+    Sources::Endless,
+];
+
 /// A known source caches its rule in its bucket. New sources show the cost of a lookup.
 const FEW_SOURCES: &[Sources] =
     &[Sources::Count(1), Sources::Count(64_000), BOTNET, Sources::Count(256_000), Sources::Endless];
@@ -88,14 +98,7 @@ const PRODUCTION: Configuration = Configuration {
     prepare: production,
     rules: with_bytes,
     states: &[State::Passing, State::Over],
-    sources: &[
-        Sources::Count(1),
-        Sources::Count(1_000),
-        Sources::Count(64_000),
-        BOTNET,
-        Sources::Count(256_000),
-        Sources::Endless,
-    ],
+    sources: &COMMON_SOURCES,
     ..DEFAULT
 };
 

@@ -1,6 +1,6 @@
 //! Settings that an operator requests.
 
-use crate::program::{settings::Settings, sizes::Sizes};
+use crate::program::{settings::Settings, sizes};
 
 /// Settings that an operator requests. The others stay, or have the default of a new instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,11 +93,11 @@ impl RequestedSettings {
         }
     }
 
-    /// Returns the settings of a new instance, whose sizes follow the machine.
+    /// Returns the settings of a new instance, whose number of buckets follows the machine.
     #[must_use]
     pub fn of_new(&self) -> Settings {
-        let Sizes { buckets, cells } = Sizes::of_machine();
-        self.or(Settings { buckets, cells, ..Settings::default() })
+        let buckets = self.buckets.unwrap_or_else(sizes::buckets_of_machine);
+        self.or(Settings { buckets, ..Settings::default() })
     }
 
     /// Returns the requested settings, and the defaults for the others. Numbers of buckets and cells are those that run.

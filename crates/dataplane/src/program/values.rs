@@ -43,7 +43,7 @@ const SETTINGS: [Setting; 16] = [
     Setting { name: "shadow", text: |s| switch(s.shadow), is_given: |r| r.shadow.is_some() },
 ];
 
-/// The settings that [follow the machine](crate::program::sizes), and stay while the instance runs.
+/// The settings that stay while the instance runs, unless the operator gives them.
 const SIZES: [&str; 2] = ["max-sources", "cells"];
 
 /// A setting that changes.

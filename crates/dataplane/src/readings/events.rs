@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_record_gone_and_the_rest_is_read_in_order() {
+    fn what_was_overwritten_is_missed_and_the_rest_is_read_in_order() {
         let most = u64::from(PLACES);
         let places = places(most + 10);
         let mut position = Position { last: 3, left_out: 5 };

@@ -1,6 +1,6 @@
-//! The host: its release, this process's privileges, and its clocks.
+//! The host: its release, this process's privileges, the memory that it may use, and its clocks.
 
-use std::{fs, os::unix::fs::MetadataExt as _, time::Duration};
+use std::{fs, os::unix::fs::MetadataExt as _, path::Path, time::Duration};
 
 use rustix::{system::uname, thread::CapabilitySet};
 
@@ -89,6 +89,35 @@ pub fn loose_tracking() -> Option<String> {
     text.ok().map(|text| text.trim().to_owned())
 }
 
+/// Where control groups of version 2 are mounted.
+const GROUPS: &str = "/sys/fs/cgroup";
+/// Their limits: the hard one, and the one above which the kernel takes memory back.
+const LIMITS: [&str; 2] = ["memory.max", "memory.high"];
+
+/// Returns the bytes of memory of this machine, or the limit of a control group that this process is in. The kernel
+/// counts maps as memory of the process that creates them. None if the machine does not tell.
+#[must_use]
+pub fn memory() -> Option<u64> {
+    let machine = total(&fs::read_to_string("/proc/meminfo").ok()?)?;
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    Some(limit(Path::new(GROUPS), group).map_or(machine, |limit| limit.min(machine)))
+}
+
+/// Returns the bytes of memory that `/proc/meminfo` tells.
+fn total(text: &str) -> Option<u64> {
+    let number = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"));
+    number?.trim().parse::<u64>().ok()?.checked_mul(1_024)
+}
+
+/// Returns the lowest limit of a control group and of those around it.
+fn limit(groups: &Path, group: &str) -> Option<u64> {
+    let own = groups.join(group);
+    let around = own.ancestors().take_while(|folder| folder.starts_with(groups));
+    let files = around.flat_map(|folder| LIMITS.map(|name| folder.join(name)));
+    files.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).min()
+}
+
 /// Returns the nanoseconds that the host was suspended since it started, at least 1. The monotonic clock stands still
 /// meanwhile, the boot clock does not.
 #[must_use]
@@ -107,12 +136,44 @@ pub fn wall() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::ports;
+    use std::{env, process};
+
+    use super::*;
 
     #[test]
     fn a_range_of_ports_reads_as_the_kernel_writes_it() {
         assert_eq!(ports("32768\t60999\n"), Some([32_768, 60_999]));
         assert_eq!(ports("1024 65535"), Some([1_024, 65_535]));
         assert_eq!(ports("32768"), None);
+    }
+
+    #[test]
+    fn the_memory_of_the_machine_is_read_in_bytes() {
+        assert_eq!(total("MemTotal:        8130476 kB\nMemFree:          204892 kB\n"), Some(8_325_607_424));
+        for text in ["", "MemFree: 5 kB\n", "MemTotal: many kB\n", "MemTotal: 18446744073709551615 kB\n"] {
+            assert_eq!(total(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_lowest_limit_of_all_groups_counts() {
+        let groups = env::temp_dir().join(format!("ratelimit-groups-{}", process::id()));
+        let own = groups.join("system.slice/ratelimit.service");
+        fs::create_dir_all(&own).unwrap();
+        let of = |group| limit(&groups, group);
+        let set = |folder: &Path, text: &str| fs::write(folder.join("memory.max"), text).unwrap();
+        assert_eq!(of("system.slice/ratelimit.service"), None);
+        set(&own, "max\n");
+        assert_eq!(of("system.slice/ratelimit.service"), None);
+        set(&groups.join("system.slice"), "3000000000\n");
+        assert_eq!(of("system.slice/ratelimit.service"), Some(3_000_000_000));
+        fs::write(own.join("memory.high"), "2500000000\n").unwrap();
+        assert_eq!(of("system.slice/ratelimit.service"), Some(2_500_000_000));
+        set(&own, "2000000000\n");
+        assert_eq!(of("system.slice/ratelimit.service"), Some(2_000_000_000));
+        assert_eq!(of("system.slice"), Some(3_000_000_000));
+        // A group that is mounted elsewhere, as another one sees it.
+        assert_eq!((of(""), of("../other.slice")), (None, None));
+        fs::remove_dir_all(&groups).unwrap();
     }
 }

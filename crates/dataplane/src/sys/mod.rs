@@ -16,7 +16,6 @@ pub mod link_type;
 pub mod lock_holder;
 pub(crate) mod lock_thread;
 pub mod lost_answers;
-pub mod memory;
 pub mod mmap_array;
 pub mod name_servers;
 pub mod namespace;

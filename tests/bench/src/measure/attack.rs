@@ -1,5 +1,5 @@
-//! Floods by many sources, with as many buckets as cells and real frames on one CPU: the first second after the start, and the
-//! state nine seconds later, or sooner with `--record` and `--quick`.
+//! Floods by many sources, with as many buckets as cells, and real frames on one CPU: the first second after the start,
+//! and the state nine seconds later, or sooner with `--record` and `--quick`.
 
 use std::{
     thread,

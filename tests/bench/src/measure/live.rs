@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use ratelimit_tests::{Flood, Frame, Sandbox, Sources};
 
 use crate::{
-    configurations::{self, BOTNET, PORT},
+    configurations::{self, COMMON_SOURCES, PORT},
     measure::{
         Effort,
         limiters::{Limiter, Terms},
@@ -19,15 +19,6 @@ use crate::{
     state::State,
 };
 
-/// Numbers of sources.
-const SOURCES: [Sources; 6] = [
-    Sources::Count(1),
-    Sources::Count(1_000),
-    Sources::Count(64_000),
-    BOTNET,
-    Sources::Count(256_000),
-    Sources::Endless,
-];
 /// Time during which frames flow before they are counted.
 const WARM_UP: Duration = Duration::from_millis(30);
 /// New sources that suffice for one sample. Other limiters have space for a million, and a full table is another case.
@@ -50,7 +41,7 @@ pub(crate) fn run(effort: &Effort) -> Result<Vec<Live>> {
         .extend(configurations::CONFIGURATIONS.iter().filter(|configuration| configuration.on_wire).map(Limiter::Ours));
     limiters.extend([Limiter::Nftables, Limiter::Iptables].into_iter().filter(|other| other.is_here(&sandbox)));
     let mut cases = Vec::new();
-    for sources in SOURCES {
+    for sources in COMMON_SOURCES {
         for state in [State::Passing, State::Over] {
             for limiter in &limiters {
                 // The floor has no limit, and a new source is never over its own.

@@ -29,7 +29,7 @@ use rustix::{
 
 use self::noise::Noise;
 use crate::{
-    configurations::{BOTNET, Configuration, SOURCES},
+    configurations::{BOTNET, COMMON_SOURCES, Configuration, SOURCES},
     flood::Rate,
 };
 
@@ -126,14 +126,7 @@ impl Effort {
             settling: Duration::from_secs(1),
             flood_seconds: 2,
             million: 100_000,
-            sources: &[
-                Sources::Count(1),
-                Sources::Count(1_000),
-                Sources::Count(64_000),
-                BOTNET,
-                Sources::Count(256_000),
-                Sources::Endless,
-            ],
+            sources: &COMMON_SOURCES,
             has_special: false,
             has_few_limits: true,
             users: FEW_USERS,

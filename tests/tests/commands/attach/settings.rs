@@ -153,12 +153,13 @@ fn a_new_instance_is_sized_for_the_machine_and_keeps_its_sizes() {
     };
     let told = |words: &str| {
         let text = ratelimit.ok(words);
-        text.lines().find_map(|line| line.strip_prefix("sized for this machine: ")).map(str::to_owned)
+        text.lines().find(|line| line.starts_with("buckets: ")).map(str::to_owned)
     };
-    assert_eq!(told("attach eth0").as_deref(), Some("131072 buckets, 131072 cells"));
+    assert_eq!(told("attach eth0").as_deref(), Some("buckets: 131072, for the memory of this machine"));
+    assert_eq!(sizes(), [131_072, 131_072]);
     ratelimit.ok("detach --all");
     sandbox.victim_namespace().set_memory(2_000_000);
-    assert_eq!(told("attach eth0").as_deref(), Some("262144 buckets, 131072 cells"));
+    assert_eq!(told("attach eth0").as_deref(), Some("buckets: 262144, for the memory of this machine"));
     assert_eq!(sizes(), [262_144, 131_072]);
     let saved = ratelimit.ok("save");
     assert!(saved.contains("\nmax-sources = 262144\n") && saved.contains("\ncells = 131072\n"), "{saved}");
@@ -171,10 +172,10 @@ fn a_new_instance_is_sized_for_the_machine_and_keeps_its_sizes() {
     ratelimit.ok("detach --all");
 
     // What the operator gives holds.
-    assert_eq!(told("attach eth0 --max-sources 5000").as_deref(), Some("131072 cells"));
+    assert_eq!(told("attach eth0 --max-sources 5000").as_deref(), Some("buckets: 5000"));
     assert_eq!(sizes(), [5_000, 131_072]);
     ratelimit.ok("detach --all");
-    assert_eq!(told("attach eth0 --max-sources 5000 --cells 1024"), None);
+    assert_eq!(told("attach eth0 --max-sources 5000 --cells 1024").as_deref(), Some("buckets: 5000"));
     assert_eq!(sizes(), [5_000, 1_024]);
     ratelimit.ok("detach --all");
 }
